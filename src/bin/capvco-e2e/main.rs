@@ -1,0 +1,3 @@
+//! The program `capvco-e2e`.
+
+fn main() {}

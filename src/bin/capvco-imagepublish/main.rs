@@ -1,0 +1,3 @@
+//! The program `capvco-imagepublish`.
+
+fn main() {}

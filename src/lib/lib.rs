@@ -1,0 +1,29 @@
+//! CAPVCO: Kubernetes clusters on whitesky.cloud, through Cluster API.
+//!
+//! This page is the map. Programs under `src/bin` parse flags, build a request and hand it to
+//! one tool room; everything else happens here.
+//!
+//! **Ground**, which knows nothing of ours: [`fault`] says what kind of thing went wrong,
+//! [`id`] names things, [`clock`] tells and spends time, [`progress`] and [`report`] are what a
+//! tool tells its user while it works and when it is done, [`yaml`] is the only door to YAML.
+//!
+//! **First storey**, one outside world each: [`vco`] speaks the cloud's API.
+//!
+//! **Second storey**, the tools: [`publish`] brings a node image into many locations,
+//! [`resolve`] finds it again.
+//!
+//! **Third storey**, the proving ground: [`sim`] is a whole cloud in a process.
+//!
+//! **The door**: [`cli`] holds everything that a terminal needs.
+
+pub mod cli;
+pub mod clock;
+pub mod fault;
+pub mod id;
+pub mod progress;
+pub mod publish;
+pub mod report;
+pub mod resolve;
+pub mod sim;
+pub mod vco;
+pub mod yaml;
