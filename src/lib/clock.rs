@@ -66,6 +66,12 @@ impl Clock for System {
     }
 }
 
+/// Resolves after `time` has really passed; for the door, which knows no clock.
+#[must_use]
+pub fn pause(time: Duration) -> Sleep {
+    Box::pin(tokio::time::sleep(time))
+}
+
 /// A clock that moves only when told to.
 #[derive(Debug)]
 pub struct Stepped {

@@ -50,6 +50,13 @@ pub trait Fault: std::error::Error {
     }
 }
 
+/// Lets `?` hand any room's error to the door.
+impl<'a, E: Fault + 'a> From<E> for Box<dyn Fault + 'a> {
+    fn from(error: E) -> Self {
+        Box::new(error)
+    }
+}
+
 /// The error and all its sources in one line, outermost first, joined by `: `.
 ///
 /// For places that hold one string (a report's row, a condition's message). A source whose text

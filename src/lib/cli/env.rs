@@ -1,0 +1,276 @@
+//! The environment: every variable one documented constant, and the only place that reads it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+use crate::fault::{Class, Fault};
+use crate::progress::Progress;
+
+macro_rules! variables {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)+) => {
+        $($(#[doc = $doc])+ pub const $name: &str = $text;)+
+
+        /// Every variable that the programs read, with its meaning; the reference page is made
+        /// from it.
+        pub const ALL: &[(&str, &str)] = &[$(($text, concat!($($doc),+))),+];
+    };
+}
+
+variables! {
+    /// The portal's address; as `--portal-url`.
+    PORTAL_URL = "VCO_PORTAL_URL";
+    /// Where tokens are refreshed; as `--iam-refresh-url`.
+    IAM_REFRESH_URL = "VCO_IAM_REFRESH_URL";
+    /// The customer id; as `--customer`.
+    CUSTOMER_ID = "VCO_CUSTOMER_ID";
+    /// The token itself. `--token-file` goes before it, `VCO_TOKEN_FILE` after it.
+    TOKEN = "VCO_TOKEN";
+    /// A file that holds the token, read again when the token expires; as `--token-file`.
+    TOKEN_FILE = "VCO_TOKEN_FILE";
+    /// A file of certificates (PEM) to trust beside the usual ones; as `--ca-file`.
+    CA_FILE = "VCO_CA_FILE";
+    /// Calls allowed to each location, `N/SECONDS` or `off`; as `--rate-limit`.
+    RATE_LIMIT = "VCO_RATE_LIMIT";
+    /// If not empty, no colours, unless `--color always` asks for them.
+    NO_COLOR = "NO_COLOR";
+    /// `dumb` means a terminal without colours and bars.
+    TERM = "TERM";
+    /// The proxy for `https` addresses.
+    HTTPS_PROXY = "HTTPS_PROXY";
+    /// The proxy for `http` addresses; only the lower-case `http_proxy` counts too.
+    HTTP_PROXY = "HTTP_PROXY";
+    /// Hosts to reach without a proxy, comma-separated.
+    NO_PROXY = "NO_PROXY";
+    /// A file of certificates (PEM) that stands for the system's.
+    SSL_CERT_FILE = "SSL_CERT_FILE";
+    /// Folders of certificates that stand for the system's.
+    SSL_CERT_DIR = "SSL_CERT_DIR";
+    /// Where temporary files go, such as the image read by `-file -`.
+    TMPDIR = "TMPDIR";
+    /// `1` shows where in the program a bug was met.
+    RUST_BACKTRACE = "RUST_BACKTRACE";
+}
+
+/// The command line, the program's own name first.
+pub(super) fn words() -> impl Iterator<Item = OsString> {
+    std::env::args_os()
+}
+
+/// The variable's text, where it is set, not empty, and text.
+pub(super) fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// Where the token comes from.
+#[derive(Debug)]
+pub enum Token {
+    /// From `VCO_TOKEN` or stdin: it is what it is.
+    Inline(SecretString),
+    /// From a file, which may be read again.
+    File(PathBuf),
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum NoToken {
+    /// No token was given at all.
+    #[error("no token is given")]
+    Missing,
+    /// It is there and empty.
+    #[error("the token in {0} is empty")]
+    Empty(Source),
+    /// It cannot be read.
+    #[error("read the token in {0}")]
+    Unreadable(Source, #[source] std::io::Error),
+}
+
+/// The place of a token, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The variable `VCO_TOKEN`.
+    Variable,
+    /// Standard input.
+    Stdin,
+    /// This file.
+    File(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable => f.write_str(TOKEN),
+            Self::Stdin => f.write_str("stdin"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Fault for NoToken {
+    fn class(&self) -> Class {
+        Class::Usage
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Missing => {
+                vec![format!("set {TOKEN}, or say --token-file FILE (- reads stdin)")]
+            }
+            Self::Empty(_) | Self::Unreadable(..) => Vec::new(),
+        }
+    }
+}
+
+/// The token; `file` is what `--token-file` or `VCO_TOKEN_FILE` said.
+pub(super) fn token(file: Option<&Path>, warn: &dyn Progress) -> Result<Token, NoToken> {
+    // clap has joined the flag and its variable; only a flag goes before VCO_TOKEN.
+    let from_variable =
+        std::env::var_os(TOKEN_FILE).is_some_and(|path| Some(path.as_ref()) == file);
+    choose(file, from_variable, text(TOKEN), std::io::stdin(), warn)
+}
+
+fn choose(
+    file: Option<&Path>,
+    file_from_variable: bool,
+    variable: Option<String>,
+    stdin: impl Read,
+    warn: &dyn Progress,
+) -> Result<Token, NoToken> {
+    let file = file.filter(|path| !path.as_os_str().is_empty());
+    match (file, variable) {
+        (Some(path), variable) if variable.is_none() || !file_from_variable => {
+            if path.as_os_str() == "-" { from_reader(stdin) } else { from_file(path, warn) }
+        }
+        (_, Some(text)) => inline(&text, Source::Variable),
+        _ => Err(NoToken::Missing),
+    }
+}
+
+fn inline(text: &str, source: Source) -> Result<Token, NoToken> {
+    match text.trim() {
+        "" => Err(NoToken::Empty(source)),
+        token => Ok(Token::Inline(SecretString::from(token))),
+    }
+}
+
+fn from_reader(mut stdin: impl Read) -> Result<Token, NoToken> {
+    let mut text = String::new();
+    let read = stdin.read_to_string(&mut text);
+    read.map_err(|error| NoToken::Unreadable(Source::Stdin, error))?;
+    inline(&text, Source::Stdin)
+}
+
+/// Looks at the file now, so that a wrong path is a usage error and not a failed call.
+fn from_file(path: &Path, warn: &dyn Progress) -> Result<Token, NoToken> {
+    let source = || Source::File(path.to_owned());
+    let unreadable = |error| NoToken::Unreadable(source(), error);
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    inline(&text, source())?;
+    if open_to_others(path).map_err(unreadable)? {
+        warn.warn(&format!(
+            "others can read the token in {}; chmod 600 keeps it yours",
+            path.display()
+        ));
+    }
+    Ok(Token::File(path.to_owned()))
+}
+
+#[cfg(unix)]
+fn open_to_others(path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    let found = std::fs::metadata(path)?;
+    Ok(found.is_file() && found.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_path: &Path) -> std::io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+    use crate::progress::{Silent, Step};
+
+    /// What a choice gave, in a form that can be compared.
+    fn shown(found: Result<Token, NoToken>) -> String {
+        match found {
+            Ok(Token::Inline(token)) => format!("inline {}", token.expose_secret()),
+            Ok(Token::File(path)) => format!("file {}", path.display()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_flag_goes_first_then_the_token_then_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (full, blank) = (folder.path().join("full"), folder.path().join("blank"));
+        std::fs::write(&full, "from-file\n").unwrap();
+        std::fs::write(&blank, "\n").unwrap();
+        let full_text = format!("file {}", full.display());
+        let blank_text = format!("the token in {} is empty", blank.display());
+        let dash = PathBuf::from("-");
+        let empty = PathBuf::new();
+        let table: [(Option<&Path>, bool, Option<&str>, &str); 9] = [
+            (None, false, None, "no token is given"),
+            (None, false, Some("t\n"), "inline t"),
+            (None, false, Some(" \n"), "the token in VCO_TOKEN is empty"),
+            (Some(&full), false, Some("t"), &full_text),
+            (Some(&full), true, Some("t"), "inline t"),
+            (Some(&full), true, None, &full_text),
+            (Some(&blank), false, None, &blank_text),
+            (Some(&dash), false, Some("t"), "inline from-stdin"),
+            (Some(&empty), false, Some("t"), "inline t"),
+        ];
+        for (file, from_variable, variable, wanted) in table {
+            let variable = variable.map(str::to_owned);
+            let stdin = "from-stdin\n".as_bytes();
+            let found = choose(file, from_variable, variable, stdin, &Silent);
+            assert_eq!(shown(found), wanted, "{file:?}");
+        }
+        let absent = choose(Some(&folder.path().join("no")), false, None, "".as_bytes(), &Silent);
+        assert!(matches!(absent, Err(NoToken::Unreadable(..))));
+        assert_eq!(shown(from_reader("".as_bytes())), "the token in stdin is empty");
+    }
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+
+    impl Progress for Heard {
+        fn update(&self, _item: &str, _step: Step) {}
+        fn finish(&self, _item: &str, _outcome: &str) {}
+        fn say(&self, _line: &str) {}
+        fn warn(&self, line: &str) {
+            self.0.lock().unwrap().push(line.to_owned());
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_token_that_others_can_read_is_a_warning() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "t").unwrap();
+        for (mode, warnings) in [(0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1)] {
+            let heard = Heard::default();
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(file.path(), permissions).unwrap();
+            from_file(file.path(), &heard).unwrap();
+            assert_eq!(heard.0.lock().unwrap().len(), warnings, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn every_variable_says_what_it_is_for() {
+        for (name, meaning) in ALL {
+            assert!(meaning.trim().len() > 20 && meaning.ends_with('.'), "{name}: {meaning}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! A program's life: understand the command line, start, work, say how it went.
+
+use std::any::Any;
+use std::future::Future;
+use std::io::{self, Write};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::{Format, Talk};
+use super::diagnose::{self, Label, Line};
+use super::progress::Screen;
+use super::terminal::{self, Terminal};
+use super::{env, exit, goflags, log, print};
+use crate::fault::Fault;
+use crate::progress::Progress;
+use crate::report::{Report, Verdict};
+
+/// Which program this is, and what it lends to the door.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The program's name, such as `capvco-imagepublish`.
+    pub name: &'static str,
+    /// Lets time pass ([`crate::clock::pause`]): the door itself knows no clock.
+    pub pause: fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// The version of all programs.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A program's whole command line.
+pub trait Flags: clap::Parser {
+    /// How much to say; usually `self.output.talk()`.
+    fn talk(&self) -> Talk;
+}
+
+/// What a program has while it runs.
+pub struct Session {
+    /// Cancelled by the first Ctrl-C or SIGTERM. The second ends the program at once.
+    pub cancel: CancellationToken,
+    /// Where a tool's progress goes.
+    pub progress: Arc<dyn Progress>,
+    /// `NAME/VERSION`, for calls to other machines.
+    pub user_agent: String,
+    screen: Arc<Screen>,
+    terminal: Terminal,
+}
+
+impl Session {
+    /// Writes the report to stdout and its remarks to stderr, and hands on its verdict.
+    ///
+    /// A reader that went away is no failure; a stdout that cannot be written is.
+    pub fn print<R: Report>(&self, report: &R, format: Format) -> Verdict {
+        self.screen.clear();
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let written = print::write(&mut out, report, format, self.terminal.width);
+        self.after(written, report)
+    }
+
+    /// The same for a form that only this program knows.
+    pub fn print_text<R: Report>(&self, report: &R, text: &str) -> Verdict {
+        self.screen.clear();
+        self.after(write_out(text), report)
+    }
+
+    /// Writes `text` as it is to stdout at once, for a program that has no report.
+    pub fn put(&self, text: &str) -> io::Result<()> {
+        unless_closed(write_out(text))
+    }
+
+    fn after<R: Report>(&self, written: io::Result<()>, report: &R) -> Verdict {
+        let remarks = report.remarks().into_iter().map(Line::from).collect();
+        self.screen.lines(&diagnose::without_repeats(remarks));
+        match (unless_closed(written), report.verdict()) {
+            (Ok(()), verdict) => verdict,
+            (Err(error), verdict) => {
+                let text = format!("write the results to stdout: {error}");
+                self.screen.lines(&[Line::new(Label::Error, text)]);
+                if verdict == Verdict::Done { Verdict::Failed } else { verdict }
+            }
+        }
+    }
+}
+
+fn write_out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// `| head` has seen enough: that is its right.
+fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Runs a program: parses the command line into `A`, calls `body`, and maps what comes back.
+///
+/// `--help` and `--version` end with 0 and wrong flags with 2 before anything is started.
+pub fn run<A, F, Fut>(program: Program, body: F) -> ExitCode
+where
+    A: Flags,
+    F: FnOnce(A, Session) -> Fut,
+    Fut: Future<Output = Result<Verdict, Box<dyn Fault>>>,
+{
+    let args: A = match parse(program, env::words()) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help may go into a closed pipe like any other output.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
+        }
+    };
+    let talk = args.talk();
+    let terminal = Terminal::look(talk.color);
+    report_bugs(program.name, terminal);
+    let screen = Arc::new(Screen::new(terminal, talk.quiet));
+    log::start(Arc::clone(&screen), talk.verbose);
+    // Only a second call in one process finds a provider installed: it is the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let session = Session {
+        cancel: CancellationToken::new(),
+        progress: Arc::clone(&screen) as Arc<dyn Progress>,
+        user_agent: format!("{}/{VERSION}", program.name),
+        screen: Arc::clone(&screen),
+        terminal,
+    };
+    let ended = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        work(program, &screen, session.cancel.clone(), || body(args, session))
+    }));
+    ExitCode::from(conclude(ended, &screen))
+}
+
+fn parse<A: Flags>(
+    program: Program,
+    words: impl Iterator<Item = std::ffi::OsString>,
+) -> Result<A, clap::Error> {
+    let mut command = A::command().name(program.name).bin_name(program.name).version(VERSION);
+    command.build();
+    let words = goflags::rewrite(words, &command);
+    let color = terminal::for_clap(terminal::color_among(&words));
+    let mut command = command.color(color);
+    let matches = command.try_get_matches_from_mut(words)?;
+    A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Starts the runtime, and lets `body` run beside the signal handler and the heartbeat.
+fn work<Fut>(
+    program: Program,
+    screen: &Arc<Screen>,
+    cancel: CancellationToken,
+    body: impl FnOnce() -> Fut,
+) -> Result<Verdict, Box<dyn Fault>>
+where
+    Fut: Future<Output = Result<Verdict, Box<dyn Fault>>>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a process that may not start threads can do nothing");
+    let ended = runtime.block_on(async {
+        tokio::spawn(obey_signals(Arc::clone(screen), cancel));
+        tokio::spawn(beat(Arc::clone(screen), program));
+        body().await
+    });
+    // A blocked read of stdin must not keep a finished program alive.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn beat(screen: Arc<Screen>, program: Program) {
+    loop {
+        (program.pause)(Duration::from_secs(1)).await;
+        screen.beat();
+    }
+}
+
+#[cfg(unix)]
+async fn obey_signals(screen: Arc<Screen>, cancel: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let both = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    let (Ok(mut interrupt), Ok(mut terminate)) = both else {
+        return screen.warn("signals cannot be caught: Ctrl-C ends the program at once");
+    };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if cancel.is_cancelled() {
+            std::process::exit(i32::from(exit::KILLED));
+        }
+        screen.say("stopping; a second Ctrl-C ends at once");
+        cancel.cancel();
+    }
+}
+
+#[cfg(not(unix))]
+async fn obey_signals(screen: Arc<Screen>, cancel: CancellationToken) {
+    while tokio::signal::ctrl_c().await.is_ok() {
+        if cancel.is_cancelled() {
+            std::process::exit(i32::from(exit::KILLED));
+        }
+        screen.say("stopping; a second Ctrl-C ends at once");
+        cancel.cancel();
+    }
+}
+
+/// A panic is a bug of ours, and is said like any other error.
+fn report_bugs(name: &'static str, terminal: Terminal) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|at| format!(" at {at}")).unwrap_or_default();
+        let text = format!("{name} {VERSION} met a bug{place}: {}", said(panic.payload()));
+        let mut lines = vec![Line::new(Label::Error, text)];
+        let trace = std::backtrace::Backtrace::capture();
+        if trace.status() == std::backtrace::BacktraceStatus::Captured {
+            lines.push(Line::new(Label::CausedBy, format!("\n{trace}")));
+        }
+        let hint = "please report it with the command that led here, without its secrets";
+        lines.push(Line::new(Label::Hint, hint));
+        terminal::complain(terminal, &lines);
+    }));
+}
+
+fn said(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+type Ended = Result<Result<Verdict, Box<dyn Fault>>, Box<dyn Any + Send>>;
+
+fn conclude(ended: Ended, screen: &Screen) -> u8 {
+    screen.clear();
+    match ended {
+        Ok(Ok(verdict)) => exit::of_verdict(verdict),
+        Ok(Err(error)) => {
+            screen.lines(&diagnose::lines(error.as_ref()));
+            exit::of_class(error.class())
+        }
+        Err(_panic) => exit::FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::OutputArgs;
+    use crate::fault::Class;
+
+    #[derive(Debug, Parser)]
+    #[command(about = "A program of this test")]
+    struct Args {
+        #[arg(long, required = true)]
+        url: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    }
+
+    impl Flags for Args {
+        fn talk(&self) -> Talk {
+            self.output.talk()
+        }
+    }
+
+    const PROGRAM: Program = Program { name: "capvco-test", pause: |_| Box::pin(async {}) };
+
+    fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
+        let words = std::iter::once("x").chain(words.iter().copied()).map(OsString::from);
+        parse(PROGRAM, words)
+    }
+
+    #[test]
+    fn the_command_line_ends_early_with_its_own_codes() {
+        assert_eq!(parsed(&["-url", "-x", "-vv"]).unwrap().url, "-x");
+        for (words, code, text) in [
+            (&["-version"][..], 0, "capvco-test 0."),
+            (&["--help"], 0, "A program of this test"),
+            (&["-foo"], 2, "--foo"),
+            (&[], 2, "--url"),
+        ] {
+            let error = parsed(words).unwrap_err();
+            assert_eq!(error.exit_code(), code, "{words:?}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no")]
+    struct No(Class);
+
+    impl Fault for No {
+        fn class(&self) -> Class {
+            self.0
+        }
+    }
+
+    #[test]
+    fn every_end_has_its_exit_code() {
+        let terminal = Terminal { bars: false, width: None, color: false };
+        let screen = Screen::new(terminal, true);
+        assert_eq!(conclude(Ok(Ok(Verdict::LeftBehind)), &screen), 5);
+        assert_eq!(conclude(Ok(Err(No(Class::Auth).into())), &screen), 3);
+        assert_eq!(conclude(Err(Box::new("bug")), &screen), 1);
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        assert!(unless_closed(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        assert!(unless_closed(Err(io::ErrorKind::StorageFull.into())).is_err());
+    }
+}
