@@ -1,1 +1,3 @@
 //! The room `publish`.
+pub mod image;
+pub mod source;
