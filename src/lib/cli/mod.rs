@@ -15,7 +15,7 @@
 //!
 //! **How to add one more.** A flag that several programs share: a field in [`args`]. A variable:
 //! a constant and a row in [`env`]. An output format: a variant of [`args::Format`] and its arm
-//! in [`print`]. A program: a `clap::Parser` beside its `main.rs` that implements [`Flags`].
+//! in [`mod@print`]. A program: a `clap::Parser` beside its `main.rs` that implements [`Flags`].
 
 pub mod args;
 pub mod diagnose;
