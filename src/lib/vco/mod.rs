@@ -1,1 +1,56 @@
-//! The room `vco`.
+//! The client of the whitesky.cloud VCO API: the only room that talks to the cloud.
+//!
+//! **May enter:** `fault`, `id`, `clock`; HTTP only in `transport` and `auth`.
+//!
+//! **Invariants**
+//! - A call states whether it may be repeated ([`call::Call`]); `retry` decides, purely,
+//!   what happens after a failure, and `transport` carries it out on the clock it was given.
+//! - A write whose fate is unknown is never repeated: its error says so
+//!   ([`Error::outcome_unknown`]) and the caller looks before it decides.
+//! - The token and other secrets never reach a log, an error or `Debug`; redirects are not
+//!   followed, so the token never travels to another host.
+//! - Every field of a reply is optional and read leniently (`wire`); a list that does not vouch
+//!   for a location proves nothing about it ([`Kind::Incomplete`]).
+//! - One limiter a location, shared by all clones of a [`Client`] (`limit`).
+//!
+//! **To add a call:** put a method on [`Customer`] into the file of its noun; build a
+//! [`call::Call`] (operation in words for the error's text, target, path segments, whether
+//! it may be repeated, what reply it expects), send it through the client, and read the reply
+//! with `wire`. State the evidence tag of vco-api.md for whatever the vendor's file does not
+//! declare.
+
+mod auth;
+mod blank;
+mod call;
+mod client;
+mod cloudspace;
+mod config;
+mod customer;
+mod error;
+mod hint;
+mod image;
+mod judge;
+mod jwt;
+mod limit;
+mod location;
+mod me;
+mod part;
+mod query;
+mod retry;
+pub mod tls;
+mod transport;
+mod upload;
+mod vm;
+pub mod wire;
+
+pub use client::Client;
+pub use cloudspace::Cloudspace;
+pub use config::{Config, RateLimit, TokenSource};
+pub use customer::Customer;
+pub use error::{Error, Kind};
+pub use image::{Image, NewImage};
+pub use location::LocationInfo;
+pub use me::{Me, Membership};
+pub use part::FilePart;
+pub use upload::Upload;
+pub use vm::Vm;

@@ -1,0 +1,178 @@
+//! A call as the rest of the room describes it: what, about what, and how it may be treated.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+use super::error::{Error, Kind};
+use super::part::FilePart;
+use super::query::{self, Query};
+use super::wire;
+use crate::id::Location;
+
+/// HTTP's verbs, as far as the API uses them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Creates or acts.
+    Post,
+    /// Changes.
+    Put,
+    /// Deletes.
+    Delete,
+}
+
+impl Method {
+    /// As HTTP writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What a 2xx reply must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// JSON; anything else is a garbled reply.
+    Json,
+    /// Anything but a web page, nothing included.
+    Anything,
+}
+
+/// What travels in a call's body.
+pub enum Body<'a> {
+    /// Nothing: the rule, also for writes (vco-api.md 12.1).
+    Empty,
+    /// A JSON document.
+    Json(Value),
+    /// A stretch of a file; the function hears how many of its bytes have been sent.
+    Part(&'a FilePart, &'a (dyn Fn(u64) + Send + Sync)),
+}
+
+/// One call of the API.
+pub struct Call<'a> {
+    pub operation: &'static str,
+    pub target: String,
+    pub method: Method,
+    pub path: String,
+    pub query: Query,
+    pub body: Body<'a>,
+    /// The back-end whose limits it counts against.
+    pub at: Option<Location>,
+    /// Whether carrying it out twice does no harm.
+    pub repeatable: bool,
+    pub expect: Expect,
+    /// The `X-Fields` mask, where a reply may carry what we do not want to hold.
+    pub mask: Option<&'static str>,
+}
+
+impl<'a> Call<'a> {
+    /// A call that reads JSON; `operation` completes "cannot …".
+    pub fn read(operation: &'static str, path: &[&str]) -> Self {
+        Self {
+            operation,
+            target: String::new(),
+            method: Method::Get,
+            path: query::path(path),
+            query: Query::default(),
+            body: Body::Empty,
+            at: None,
+            repeatable: true,
+            expect: Expect::Json,
+            mask: None,
+        }
+    }
+
+    /// A call that changes something and may not be repeated, unless it deletes.
+    pub fn change(method: Method, operation: &'static str, path: &[&str]) -> Self {
+        Self {
+            method,
+            repeatable: method == Method::Delete,
+            expect: Expect::Anything,
+            ..Self::read(operation, path)
+        }
+    }
+
+    /// Names what it is about.
+    pub fn about(mut self, target: impl Into<String>) -> Self {
+        self.target = target.into();
+        self
+    }
+
+    /// Counts it against a location's limits.
+    pub fn at(mut self, location: &Location) -> Self {
+        self.at = Some(location.clone());
+        self
+    }
+
+    /// Adds a parameter.
+    pub fn with(mut self, name: &'static str, value: impl Display) -> Self {
+        self.query = self.query.with(name, value);
+        self
+    }
+
+    /// Says that carrying it out twice does no harm.
+    pub fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
+    /// Says that the reply must be JSON.
+    pub fn expect_json(mut self) -> Self {
+        self.expect = Expect::Json;
+        self
+    }
+
+    /// Asks for these fields only (vco-api.md 12.5).
+    pub fn mask(mut self, fields: &'static str) -> Self {
+        self.mask = Some(fields);
+        self
+    }
+
+    /// Gives it a body.
+    pub fn body(mut self, body: Body<'a>) -> Self {
+        self.body = body;
+        self
+    }
+}
+
+/// A 2xx reply.
+#[derive(Debug)]
+pub struct Reply {
+    pub operation: &'static str,
+    pub target: String,
+    pub etag: Option<String>,
+    pub body: Vec<u8>,
+    /// The body as JSON; null if it is none and none was expected.
+    pub json: Value,
+}
+
+impl Reply {
+    /// The rows of the list that the reply is.
+    pub fn rows(&self, key: &str) -> Result<Vec<&Value>, Error> {
+        wire::rows(&self.json, key).ok_or_else(|| self.garbled("it holds no list"))
+    }
+
+    /// An error about the reply's content.
+    pub fn garbled(&self, why: &str) -> Error {
+        let message = format!("{why}: {}", wire::excerpt(&self.body));
+        Error::new(self.operation, self.target.clone(), Kind::Garbled).with_message(message)
+    }
+
+    /// Fails unless the reply vouches for a location (vco-api.md 12.4: a location in error
+    /// presumably drops its items).
+    pub fn vouched(&self, location: &Location) -> Result<(), Error> {
+        let why = match wire::vouches(&self.json, location.as_str()) {
+            wire::Vouch::Ok => return Ok(()),
+            wire::Vouch::Not(status) => format!("{location} is in state {status:?}"),
+            wire::Vouch::Silent => format!("it does not say how {location} is"),
+        };
+        let kind = Kind::Incomplete;
+        Err(Error::new(self.operation, self.target.clone(), kind).with_message(why))
+    }
+}

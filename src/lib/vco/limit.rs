@@ -1,0 +1,444 @@
+//! Our own limits, so that the cloud never has to refuse a call.
+//!
+//! A back-end takes 20 requests in 5 s per user and 5 at once (vco-api.md 12.7, G8D, SDK), and
+//! a location is a back-end: one [`Lane`] a location. A lane is a bucket of tokens; a call takes
+//! one and its token comes back one window after the *reply*. The server counted the request at
+//! some moment between sending and reply, so no window of the server's, sliding or fixed,
+//! however long the request was under way, ever holds more calls than the bucket has tokens.
+//!
+//! What the portal itself allows is undocumented (13.3 no. 13). Its lane stays open until a
+//! 429 teaches it: then it allows what the portal let through in the last window, and doubles
+//! that after every quiet minute.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::config::{BACK_END, RateLimit};
+use crate::clock::Clock;
+use crate::id::Location;
+
+/// Calls in flight at one location (vco-api.md 12.7, SDK, EX).
+const AT_ONCE: u32 = 5;
+
+/// What the server's clock may run slower than ours in one window.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// The window in which the portal's lane counts, and how long it holds after a bare 429.
+const PORTAL_WINDOW: Duration = Duration::from_secs(5);
+
+/// How long the portal must be quiet before its lane is doubled.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Above this many calls a window, a taught portal lane is open again.
+const OPEN: usize = 2000;
+
+/// All lanes of one credential.
+#[derive(Debug)]
+pub struct Limits {
+    clock: Arc<dyn Clock>,
+    limit: RateLimit,
+    lanes: Mutex<HashMap<Location, Arc<Lane>>>,
+    portal: Mutex<Portal>,
+}
+
+/// The right to have one call under way; dropping it says that the reply has come.
+#[derive(Debug)]
+pub struct Pass {
+    lane: Option<(Arc<Lane>, Arc<dyn Clock>)>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Limits {
+    /// Lanes with this limit, or with the back-end's figures.
+    pub fn new(limit: Option<RateLimit>, clock: Arc<dyn Clock>) -> Self {
+        let portal = Mutex::new(Portal::new(limit));
+        Self { clock, limit: limit.unwrap_or(BACK_END), lanes: Mutex::default(), portal }
+    }
+
+    /// Waits until a call may be sent.
+    pub async fn enter(&self, at: Option<&Location>) -> Pass {
+        let pass = match at.and_then(|at| self.lane(at)) {
+            Some(lane) => self.enter_lane(lane).await,
+            None => Pass { lane: None, _permit: None },
+        };
+        loop {
+            let wait = lock(&self.portal).take(self.clock.elapsed());
+            match wait {
+                None => return pass,
+                Some(wait) => self.clock.sleep(wait).await,
+            }
+        }
+    }
+
+    /// The portal let a call through.
+    pub fn passed(&self) {
+        lock(&self.portal).passed(self.clock.elapsed());
+    }
+
+    /// A 429 came: nobody else enters the same lane before the time it names is over.
+    pub fn throttled(&self, at: Option<&Location>, retry_after: Option<Duration>) {
+        let now = self.clock.elapsed();
+        let Some(lane) = at.and_then(|at| self.lane(at)) else {
+            lock(&self.portal).throttled(now, retry_after);
+            return;
+        };
+        let surprising = {
+            let mut tokens = lock(&lane.tokens);
+            tokens.hold(now + retry_after.unwrap_or_default());
+            tokens.used(now) * 2 < tokens.calls
+        };
+        // A back-end that refuses far below its limit: if a second one does so in the same
+        // window, it is the portal that refuses.
+        if surprising {
+            lock(&self.portal).suspect(now, at, retry_after);
+        }
+    }
+
+    fn lane(&self, at: &Location) -> Option<Arc<Lane>> {
+        let RateLimit::Per { calls, window } = self.limit else { return None };
+        let mut lanes = lock(&self.lanes);
+        let lane = lanes.entry(at.clone()).or_insert_with(|| Arc::new(Lane::new(calls, window)));
+        Some(lane.clone())
+    }
+
+    async fn enter_lane(&self, lane: Arc<Lane>) -> Pass {
+        // A closed semaphore cannot be: nobody closes it.
+        let permit = lane.gate.clone().acquire_owned().await.ok();
+        loop {
+            let wait = lock(&lane.tokens).take(self.clock.elapsed());
+            match wait {
+                None => break,
+                Some(wait) => self.clock.sleep(wait).await,
+            }
+        }
+        Pass { lane: Some((lane, self.clock.clone())), _permit: permit }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if let Some((lane, clock)) = &self.lane {
+            lock(&lane.tokens).give_back(clock.elapsed());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct Lane {
+    gate: Arc<Semaphore>,
+    tokens: Mutex<Tokens>,
+}
+
+impl Lane {
+    fn new(calls: u32, window: Duration) -> Self {
+        let gate = Arc::new(Semaphore::new(AT_ONCE.min(calls) as usize));
+        Self { gate, tokens: Mutex::new(Tokens::new(calls as usize, window + MARGIN)) }
+    }
+}
+
+/// A bucket whose tokens come back a while after they are given back.
+#[derive(Debug)]
+struct Tokens {
+    calls: usize,
+    after: Duration,
+    out: usize,
+    resting: VecDeque<Duration>,
+    held_until: Duration,
+}
+
+impl Tokens {
+    fn new(calls: usize, after: Duration) -> Self {
+        Self { calls, after, out: 0, resting: VecDeque::new(), held_until: Duration::ZERO }
+    }
+
+    /// Takes a token, or says how long to wait before asking again.
+    fn take(&mut self, now: Duration) -> Option<Duration> {
+        let held = self.held_until.saturating_sub(now);
+        if !held.is_zero() {
+            return Some(held);
+        }
+        if self.used(now) < self.calls {
+            self.out += 1;
+            return None;
+        }
+        // Without a resting token all are out, which the gate rules out.
+        let first = self.resting.front().copied().unwrap_or(now);
+        Some((first + self.after).saturating_sub(now).max(Duration::from_millis(1)))
+    }
+
+    /// Tokens that are out or resting.
+    fn used(&mut self, now: Duration) -> usize {
+        while self.resting.front().is_some_and(|at| *at + self.after <= now) {
+            self.resting.pop_front();
+        }
+        self.out + self.resting.len()
+    }
+
+    fn give_back(&mut self, now: Duration) {
+        self.out -= 1;
+        self.resting.push_back(now);
+    }
+
+    fn hold(&mut self, until: Duration) {
+        self.held_until = self.held_until.max(until);
+    }
+}
+
+/// The portal's lane. It counts what it lets through in a window, not what is in flight: a slow
+/// write must not keep another location waiting.
+#[derive(Debug)]
+struct Portal {
+    /// Calls a window; `None` is open.
+    calls: Option<usize>,
+    window: Duration,
+    fixed: bool,
+    sent: VecDeque<Duration>,
+    let_through: VecDeque<Duration>,
+    held_until: Duration,
+    last_throttled: Duration,
+    suspected: Option<(Duration, Location)>,
+}
+
+impl Portal {
+    fn new(limit: Option<RateLimit>) -> Self {
+        let (calls, window) = match limit {
+            Some(RateLimit::Per { calls, window }) => (Some(calls as usize), window + MARGIN),
+            Some(RateLimit::Off) | None => (None, PORTAL_WINDOW),
+        };
+        Self {
+            calls,
+            window,
+            fixed: limit.is_some(),
+            sent: VecDeque::new(),
+            let_through: VecDeque::new(),
+            held_until: Duration::ZERO,
+            last_throttled: Duration::ZERO,
+            suspected: None,
+        }
+    }
+
+    fn take(&mut self, now: Duration) -> Option<Duration> {
+        let held = self.held_until.saturating_sub(now);
+        if !held.is_zero() {
+            return Some(held);
+        }
+        self.relax(now);
+        let calls = self.calls?;
+        forget(&mut self.sent, now, self.window);
+        if self.sent.len() < calls {
+            self.sent.push_back(now);
+            return None;
+        }
+        let first = self.sent.front().copied().unwrap_or(now);
+        Some((first + self.window).saturating_sub(now).max(Duration::from_millis(1)))
+    }
+
+    fn passed(&mut self, now: Duration) {
+        if !self.fixed {
+            forget(&mut self.let_through, now, self.window);
+            self.let_through.push_back(now);
+        }
+    }
+
+    fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
+        self.held_until = self.held_until.max(now + retry_after.unwrap_or_default());
+        if self.fixed {
+            return;
+        }
+        forget(&mut self.let_through, now, self.window);
+        // Calls that were under way together complain together: they teach once.
+        if self.calls.is_none() || now >= self.last_throttled + self.window {
+            // One in ten less, for what other programs of the same user send.
+            let taught = (self.let_through.len() * 9 / 10).max(2);
+            self.calls = Some(self.calls.map_or(taught, |calls| calls.min(taught)));
+            self.held_until = self.held_until.max(now + retry_after.unwrap_or(self.window));
+        }
+        self.last_throttled = now;
+    }
+
+    fn suspect(&mut self, now: Duration, at: Option<&Location>, retry_after: Option<Duration>) {
+        match &self.suspected {
+            Some((when, other)) if now < *when + self.window && Some(other) != at => {
+                self.throttled(now, retry_after);
+            }
+            _ => self.suspected = at.map(|at| (now, at.clone())),
+        }
+    }
+
+    fn relax(&mut self, now: Duration) {
+        if self.fixed || now < self.last_throttled + QUIET {
+            return;
+        }
+        self.last_throttled = now;
+        self.calls = self.calls.map(|calls| calls * 2).filter(|calls| *calls < OPEN);
+    }
+}
+
+fn forget(log: &mut VecDeque<Duration>, now: Duration, window: Duration) {
+    while log.front().is_some_and(|at| *at + window <= now) {
+        log.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Stepped;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn at(name: &str) -> Location {
+        name.parse().unwrap()
+    }
+
+    /// Runs calls against a lane as fast as it lets them, each with a latency from the cycle;
+    /// returns when the server counted each, at the worst moment: early for even calls (on sending),
+    /// late for odd ones (just before the reply).
+    fn counted_times(tokens: &mut Tokens, latencies: &[u64], calls: usize) -> Vec<Duration> {
+        let (mut now, mut counted) = (Duration::ZERO, Vec::new());
+        let mut under_way: Vec<Duration> = Vec::new();
+        while counted.len() < calls {
+            under_way.retain(|end| {
+                let over = *end <= now;
+                if over {
+                    tokens.give_back(*end);
+                }
+                !over
+            });
+            if under_way.len() < AT_ONCE as usize && tokens.take(now).is_none() {
+                let latency = ms(latencies[counted.len() % latencies.len()]);
+                counted.push(if counted.len() % 2 == 0 { now } else { now + latency });
+                under_way.push(now + latency);
+            } else {
+                now += ms(10);
+            }
+        }
+        counted.sort();
+        counted
+    }
+
+    #[test]
+    fn no_window_of_the_server_holds_more_than_it_allows() {
+        for latencies in [&[0][..], &[200], &[10, 3000, 50], &[4900, 10], &[20_000, 1, 1, 1]] {
+            let mut tokens = Tokens::new(20, ms(5000) + MARGIN);
+            let counted = counted_times(&mut tokens, latencies, 120);
+            for window in counted.windows(21) {
+                let span = window[20].saturating_sub(window[0]);
+                assert!(span >= ms(5000), "{latencies:?}: 21 calls in {span:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lane_is_as_fast_as_it_may_be() {
+        let mut tokens = Tokens::new(20, ms(5000) + MARGIN);
+        let counted = counted_times(&mut tokens, &[200], 100);
+        let rate = 100.0 / counted.last().unwrap().as_secs_f64();
+        assert!(rate > 4.0, "{rate} calls a second"); // the burst included; 20/5 s is 4
+    }
+
+    #[tokio::test]
+    async fn five_at_once_and_locations_apart() {
+        let clock = Stepped::at(0.0);
+        let limits = Arc::new(Limits::new(None, clock.clone()));
+        let mut passes = Vec::new();
+        for _ in 0..5 {
+            passes.push(limits.enter(Some(&at("a"))).await);
+        }
+        let waiting = {
+            let limits = limits.clone();
+            tokio::spawn(async move { limits.enter(Some(&at("a"))).await })
+        };
+        let _other = limits.enter(Some(&at("b"))).await;
+        let _none = limits.enter(None).await;
+        assert!(!waiting.is_finished());
+        passes.pop();
+        drop(waiting.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn the_twenty_first_call_waits_for_the_window() {
+        let clock = Stepped::at(0.0);
+        let limits = Arc::new(Limits::new(None, clock.clone()));
+        for _ in 0..20 {
+            drop(limits.enter(Some(&at("a"))).await);
+        }
+        let waiting = {
+            let limits = limits.clone();
+            tokio::spawn(async move { limits.enter(Some(&at("a"))).await })
+        };
+        tokio::task::yield_now().await;
+        clock.advance(ms(5050));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        clock.advance(ms(51));
+        waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn off_is_off_and_a_limit_of_ones_own_holds_for_the_portal_too() {
+        let clock = Stepped::at(0.0);
+        let off = Limits::new(Some(RateLimit::Off), clock.clone());
+        for _ in 0..100 {
+            std::mem::forget(off.enter(Some(&at("a"))).await);
+        }
+        let own = Limits::new(Some(RateLimit::Per { calls: 2, window: ms(1000) }), clock.clone());
+        drop(own.enter(None).await);
+        drop(own.enter(Some(&at("a"))).await);
+        assert!(lock(&own.portal).take(clock.elapsed()).is_some());
+    }
+
+    #[test]
+    fn a_held_lane_lets_nobody_in() {
+        let mut tokens = Tokens::new(20, ms(5000));
+        tokens.hold(ms(3000));
+        assert_eq!(tokens.take(ms(1000)), Some(ms(2000)));
+        assert_eq!(tokens.take(ms(3000)), None);
+    }
+
+    #[test]
+    fn the_portals_lane_is_open_until_a_429_teaches_it() {
+        let mut portal = Portal::new(None);
+        for _ in 0..1000 {
+            assert_eq!(portal.take(ms(0)), None);
+        }
+        // It let 40 through in this window and refused the rest.
+        for _ in 0..40 {
+            portal.passed(ms(100));
+        }
+        for _ in 0..100 {
+            portal.throttled(ms(200), None);
+        }
+        assert_eq!(portal.calls, Some(36));
+        assert!(portal.take(ms(300)).is_some(), "held for a window");
+        let free = (0..100).take_while(|_| portal.take(ms(5300)).is_none()).count();
+        assert_eq!(free, 36);
+        // Quiet minutes open it again, step by step.
+        assert_eq!(portal.take(ms(61_000)), None);
+        assert_eq!(portal.calls, Some(72));
+        for minute in 2..8 {
+            portal.take(ms(61_000 * minute));
+        }
+        assert_eq!(portal.calls, None);
+    }
+
+    #[test]
+    fn two_back_ends_far_below_their_limits_are_the_portal() {
+        let clock = Stepped::at(0.0);
+        let limits = Limits::new(None, clock.clone());
+        limits.throttled(Some(&at("a")), None);
+        limits.throttled(Some(&at("a")), None);
+        assert_eq!(lock(&limits.portal).calls, None);
+        limits.throttled(Some(&at("b")), None);
+        assert_eq!(lock(&limits.portal).calls, Some(2));
+    }
+}
