@@ -1,5 +1,7 @@
 //! The one test binary: programs and rooms over real HTTP against the embedded cloud.
 
+#![allow(clippy::unwrap_used, reason = "a test, and what serves it, may stop at any surprise")]
+
 mod house;
 mod shape;
 #[expect(dead_code, reason = "shared vocabulary: not every test uses every word")]

@@ -190,6 +190,12 @@ impl CloudArgs {
         self.retry_for
     }
 
+    /// Whether the token is to come from stdin, which nothing else may read then.
+    #[must_use]
+    pub fn token_is_on_stdin(&self) -> bool {
+        self.token_file.as_ref().is_some_and(|path| path.as_os_str() == "-")
+    }
+
     /// The token, from `--token-file`, `VCO_TOKEN` or `VCO_TOKEN_FILE`, whichever comes first.
     ///
     /// `warn` hears of a token file that others can read.

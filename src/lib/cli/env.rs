@@ -39,11 +39,13 @@ variables! {
     NO_COLOR = "NO_COLOR";
     /// `dumb` means a terminal without colours and bars.
     TERM = "TERM";
-    /// The proxy for `https` addresses.
+    /// The proxy for `https` addresses; `https_proxy` counts too.
     HTTPS_PROXY = "HTTPS_PROXY";
-    /// The proxy for `http` addresses; only the lower-case `http_proxy` counts too.
+    /// The proxy for `http` addresses; `http_proxy` counts too.
     HTTP_PROXY = "HTTP_PROXY";
-    /// Hosts to reach without a proxy, comma-separated.
+    /// The proxy for both where neither has its own; `all_proxy` counts too.
+    ALL_PROXY = "ALL_PROXY";
+    /// Hosts to reach without a proxy, comma-separated; `no_proxy` counts too.
     NO_PROXY = "NO_PROXY";
     /// A file of certificates (PEM) that stands for the system's.
     SSL_CERT_FILE = "SSL_CERT_FILE";

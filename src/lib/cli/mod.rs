@@ -6,7 +6,7 @@
 //! progress, logs, `error:`, `caused by:` and `hint:`.
 //!
 //! **What may enter.** From our own rooms only `fault`, `progress` and `report`. This is the
-//! only room that reads the environment ([`env`]), knows clap, indicatif and comfy-table, and
+//! only room that reads the environment ([`mod@env`]), knows clap, indicatif and comfy-table, and
 //! writes to the terminal. The door knows no clock: a program lends it one ([`Program`]).
 //!
 //! **Invariants.** Nothing starts before the command line is understood (`--version` costs no
@@ -14,7 +14,7 @@
 //! printed. Text of the other side is shown without its control characters.
 //!
 //! **How to add one more.** A flag that several programs share: a field in [`args`]. A variable:
-//! a constant and a row in [`env`]. An output format: a variant of [`args::Format`] and its arm
+//! a constant and a row in [`mod@env`]. An output format: a variant of [`args::Format`] and its arm
 //! in [`mod@print`]. A program: a `clap::Parser` beside its `main.rs` that implements [`Flags`].
 
 pub mod args;

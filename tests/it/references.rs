@@ -1,0 +1,91 @@
+//! The generated references: what the programs say about themselves, kept beside the code.
+//!
+//! `make generate` (`CAPVCO_REGENERATE=1`) writes them; otherwise they are compared.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use capvco::cli::env;
+
+use crate::support::program::{Program, e2e, imagepublish, imageresolve};
+use crate::support::rust_text::root;
+
+const NOTE: &str = "<!-- Written by `make generate`; changes made by hand are lost. -->";
+
+/// The page of a program: its `--help`, and that of each of its verbs.
+async fn program_page(name: &str, program: fn() -> Program) -> String {
+    let help = program().arg("--help").run().await.expect(0).out;
+    let mut page = format!("{NOTE}\n\n# {name}\n\n```text\n{}\n```\n", help.trim_end());
+    for verb in verbs(&help) {
+        let help = program().arg(&verb).arg("--help").run().await.expect(0).out;
+        let text = help.trim_end();
+        write!(page, "\n## {name} {verb}\n\n```text\n{text}\n```\n").expect("a String takes all");
+    }
+    tidy(&page)
+}
+
+/// The words below `Commands:`, without `help`.
+fn verbs(help: &str) -> Vec<String> {
+    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let rows = below.take_while(|line| line.starts_with("  "));
+    // A description that is wrapped is indented more deeply.
+    let names = rows.filter(|row| !row.starts_with("   ")).filter_map(|row| {
+        let name = row.split_whitespace().next()?;
+        (name != "help").then(|| name.to_owned())
+    });
+    names.collect()
+}
+
+/// clap ends empty cells with blanks.
+fn tidy(page: &str) -> String {
+    let lines: Vec<&str> = page.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
+}
+
+fn environment_page() -> String {
+    let mut page = format!(
+        "{NOTE}\n\n# Environment\n\nA variable that is set to nothing counts as not set.\n\n\
+         | Variable | Meaning |\n|---|---|\n"
+    );
+    for (name, meaning) in env::ALL {
+        writeln!(page, "| `{name}` | {} |", meaning.trim()).expect("a String takes all");
+    }
+    page
+}
+
+#[track_caller]
+fn hold(name: &str, page: &str) {
+    let path: PathBuf = root().join("docs/reference").join(name);
+    if std::env::var_os("CAPVCO_REGENERATE").is_some() {
+        std::fs::write(&path, page).expect("the page can be written");
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == page, "docs/reference/{name} is out of date: run `make generate`\n{page}");
+}
+
+#[tokio::test]
+async fn imagepublish_is_described() {
+    hold("capvco-imagepublish.md", &program_page("capvco-imagepublish", imagepublish).await);
+}
+
+#[tokio::test]
+async fn imageresolve_is_described() {
+    hold("capvco-imageresolve.md", &program_page("capvco-imageresolve", imageresolve).await);
+}
+
+#[tokio::test]
+async fn e2e_is_described() {
+    hold("capvco-e2e.md", &program_page("capvco-e2e", e2e).await);
+}
+
+#[test]
+fn the_environment_is_described() {
+    hold("environment.md", &environment_page());
+}
+
+#[test]
+fn verbs_are_read_out_of_help() {
+    let help = "About\n\nCommands:\n  cloud  Run a cloud\n         for tests\n  help   Say more\n\nOptions:\n  -q";
+    assert_eq!(verbs(help), ["cloud"]);
+}
