@@ -6,3 +6,5 @@ mod house;
 mod shape;
 #[expect(dead_code, reason = "shared vocabulary: not every test uses every word")]
 mod support;
+
+mod sim_images;

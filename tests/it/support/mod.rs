@@ -5,6 +5,7 @@
 //! `CAPVCO_TRAFFIC_DIR` (default `target/traffic`), where the vendor's file is held against it.
 
 pub mod program;
+pub mod raw;
 pub mod rust_text;
 
 use std::path::PathBuf;
