@@ -1,1 +1,115 @@
-//! The room `resolve`.
+//! Finds images by name: one id a location, or a reason why not.
+//!
+//! Purpose: `capvco-imageresolve`, and later whoever needs an image's id. The stations are
+//! [`Request`] (validated, no flags), `observe` (all locations at once), `plan` (pure: which of
+//! the images is meant), [`Resolved`] (rows, and forms for scripts).
+//!
+//! What may enter: the ground floor and `vco`. Nothing here changes anything in the cloud.
+//!
+//! Invariants: nothing is ever picked silently: none or several matches are a failure of that
+//! location, with what was meant perhaps; only CREATED images count; a script gets all ids or
+//! none. To add a way of naming an image: a variant of [`Wanted`]. To add a rule of preference:
+//! a line in `plan::choose` and rows in its table.
+
+mod error;
+mod near;
+mod observe;
+mod plan;
+mod report;
+mod request;
+mod version;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use self::observe::Observed;
+use self::plan::Candidate;
+use crate::clock::Clock;
+use crate::fault::{Class, Fault as _};
+use crate::id::Location;
+use crate::vco::{self, Client, Customer};
+
+pub use crate::vco::{Config as CloudConfig, RateLimit, TokenSource};
+pub use error::Error;
+pub use report::{Form, Resolved, Row};
+pub use request::{Pattern, Places, Request, Wanted};
+
+/// Asks the cloud that `config` describes.
+///
+/// # Errors
+/// Nothing could be asked at all; a location that fails is a row of the result.
+pub async fn run(
+    config: CloudConfig,
+    request: &Request,
+    clock: Arc<dyn Clock>,
+    cancel: &CancellationToken,
+) -> Result<Resolved, Error> {
+    let client = Client::new(config, clock).map_err(Error::Cloud)?;
+    let work = async {
+        let customer = client.customer().await.map_err(Error::Cloud)?;
+        resolve(&customer, request).await
+    };
+    cancel.run_until_cancelled(work).await.unwrap_or(Err(Error::Interrupted))
+}
+
+/// The same for a customer that is known already.
+///
+/// # Errors
+/// As [`run`].
+pub async fn resolve(customer: &Customer, request: &Request) -> Result<Resolved, Error> {
+    let Observed { answers, storage_only } = observe::observe(customer, &request.places).await?;
+    if answers.is_empty() {
+        return Err(Error::NoLocations(customer.id().to_string()));
+    }
+    let known = known_if_needed(customer, &answers).await;
+    let mut found = Resolved::default();
+    for at in storage_only {
+        found.warn(format!("{at} cannot host machines: it was left out"));
+    }
+    for (at, answer) in answers {
+        match answer {
+            Ok(images) => choose(&mut found, request, &at, &images),
+            Err(error) => match known.as_deref() {
+                Some(known) if !known.contains(&at) => found.unknown(&at, meant(&at, known)),
+                _ => found.unasked(&at, &error),
+            },
+        }
+    }
+    Ok(found)
+}
+
+fn choose(found: &mut Resolved, request: &Request, at: &Location, images: &[Candidate]) {
+    if request.list {
+        found.list(at, &plan::listed(request, images));
+        return;
+    }
+    match plan::choose(request, images) {
+        Ok(choice) => found.found(at, &choice),
+        Err(miss) => found.missed(at, miss),
+    }
+}
+
+/// The customer's locations, where an answer makes one doubt that they exist.
+async fn known_if_needed(
+    customer: &Customer,
+    answers: &[(Location, observe::Answer)],
+) -> Option<Vec<Location>> {
+    let doubtful = |error: &vco::Error| {
+        matches!(error.class(), Class::NotFound | Class::Invalid | Class::Auth | Class::Refused)
+    };
+    if !answers.iter().any(|(_, answer)| answer.as_ref().is_err_and(doubtful)) {
+        return None;
+    }
+    customer.locations().await.ok()
+}
+
+/// Which location may have been meant.
+fn meant(at: &Location, known: &[Location]) -> String {
+    let close = near::near(at.as_str(), known.iter().map(Location::as_str));
+    if !close.is_empty() {
+        return format!("near misses: {}", close.join(", "));
+    }
+    let all: Vec<&str> = known.iter().map(Location::as_str).take(20).collect();
+    format!("its locations are {}", all.join(", "))
+}
