@@ -4,9 +4,10 @@
 //! stdout and stderr. Traffic of every simulator goes to a file of its own below
 //! `CAPVCO_TRAFFIC_DIR` (default `target/traffic`), where the vendor's file is held against it.
 
+pub mod images;
 pub mod program;
-pub mod raw;
 pub mod rust_text;
+pub mod scripted;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

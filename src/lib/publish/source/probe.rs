@@ -16,6 +16,7 @@ use super::sidecar::{self, Sidecars};
 use super::url::{beside, file_name, redirect, shown, usable};
 use crate::clock::Clock;
 use crate::publish::image::{self, Alien, Format, Unfit};
+use crate::vco;
 
 /// Redirects that are followed; a release download link usually needs one or two.
 const MAX_REDIRECTS: u8 = 5;
@@ -73,7 +74,7 @@ impl Probe {
         ca_file: Option<&Path>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SourceError> {
-        let tls = tls(ca_file)?;
+        let tls = vco::tls::client_config(ca_file).map_err(|e| SourceError::Setup(e.into()))?;
         let client = reqwest::Client::builder()
             .user_agent(user_agent)
             .connect_timeout(CONNECT)
@@ -270,16 +271,6 @@ impl Probe {
         }
         Ok(Some(String::from_utf8_lossy(&body).into_owned()))
     }
-}
-
-fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, SourceError> {
-    let _ = ca_file;
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| SourceError::Setup(e.into()))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 pub(super) fn answer(method: &'static str, url: &Url, status: StatusCode) -> SourceError {
