@@ -4,6 +4,7 @@
 
 mod house;
 mod shape;
+mod sim_images;
 mod source_download;
 mod source_url;
 #[expect(dead_code, reason = "shared vocabulary: not every test uses every word")]

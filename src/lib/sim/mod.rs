@@ -1,1 +1,182 @@
-//! The room `sim`.
+//! The embedded cloud: a whole VCO portal in a process, for tests, demos and people.
+//!
+//! A [`Sim`] listens on a loopback port and serves the portal's API under `/api/1` and the IAM's
+//! token refresh, nothing else. It keeps its own structures and speaks the vendor's words
+//! (`operations`): an undeclared path, parameter or field, or a missing required one, is
+//! answered 400 and recorded, so a wrong client cannot pass. Images really work: a create call
+//! asks HEAD and GET of the URL, an upload is spooled and hashed.
+//!
+//! What may enter: facts of the cloud that have an evidence tag, each switchable in [`Rules`]
+//! where the evidence is thin; scripted [`Fault`]s; nothing of the client. Invariants: one lock;
+//! the journal holds the reply as it was made before a fault distorted it; with
+//! [`Pace::Stepped`] nothing gets on by itself.
+//!
+//! To add an operation: a row in `operations`, an arm in `answer`, its body in `words`. To add a
+//! fault: a variant of [`script::Kind`], and what it does in `cloud`.
+
+mod answer;
+mod auth;
+mod call;
+mod check;
+mod cloud;
+mod error;
+mod format;
+mod images;
+mod import;
+mod journal;
+mod limits;
+mod mask;
+mod operations;
+mod pace;
+mod reply;
+pub mod rules;
+pub mod script;
+mod upload;
+mod wire;
+mod words;
+pub mod world;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use error::Error;
+pub use journal::Exchange;
+pub use pace::Pace;
+pub use rules::Rules;
+pub use script::Fault;
+pub use world::World;
+
+use cloud::Cloud;
+use wire::{Door, Peer};
+
+/// A running cloud. Dropping it stops it.
+#[must_use = "a cloud stops when it is dropped"]
+pub struct Sim {
+    cloud: Arc<Cloud>,
+    server: JoinHandle<()>,
+    token: String,
+    customer: String,
+}
+
+impl Sim {
+    /// Starts a cloud on a free loopback port.
+    pub async fn start(world: World, pace: Pace) -> Result<Self, Error> {
+        Self::start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), world, pace).await
+    }
+
+    /// Starts a cloud on this address.
+    pub async fn start_at(addr: SocketAddr, world: World, pace: Pace) -> Result<Self, Error> {
+        let stop = CancellationToken::new();
+        let opened = Door::open(addr, stop.clone()).await;
+        let listen = |source| Error::Listen { addr, source };
+        let door = opened.map_err(listen)?;
+        let at = door.addr().map_err(listen)?;
+        let customer = world.customers.first().map(|c| c.customer_id.clone()).unwrap_or_default();
+        let cloud = Arc::new(Cloud::new(world, pace, at, stop.clone())?);
+        let routes = Router::new().fallback(cloud::serve).with_state(Arc::clone(&cloud));
+        let serve = axum::serve(door, routes.into_make_service_with_connect_info::<Peer>());
+        let server = tokio::spawn(async move {
+            tokio::select! { _ = serve.into_future() => {}, () = stop.cancelled() => {} }
+        });
+        let token = mint(&cloud, cloud.clock.unix() + 86_400.0, true);
+        Ok(Self { cloud, server, token, customer })
+    }
+
+    /// Where the portal is; what `--portal-url` takes.
+    #[must_use]
+    pub fn portal_url(&self) -> String {
+        format!("http://{}", self.cloud.addr)
+    }
+
+    /// Where tokens are refreshed; what `--iam-refresh-url` takes.
+    #[must_use]
+    pub fn iam_refresh_url(&self) -> String {
+        format!("http://{}{}", self.cloud.addr, call::REFRESH_PATH)
+    }
+
+    /// The first customer's id at the start; empty in a world without customers.
+    #[must_use]
+    pub fn customer(&self) -> &str {
+        &self.customer
+    }
+
+    /// A token that is good for a day on the world's clock and may be refreshed.
+    #[must_use]
+    pub fn token(&self) -> String {
+        self.token.clone()
+    }
+
+    /// Another token, good until `exp`, in seconds since 1970 on the world's clock.
+    #[must_use]
+    pub fn mint_token(&self, exp: f64, refreshable: bool) -> String {
+        mint(&self.cloud, exp, refreshable)
+    }
+
+    /// From now on this token is refused, its refresh too.
+    pub fn revoke(&self, token: &str) {
+        self.cloud.lock().keys.revoke(token);
+    }
+
+    /// Seconds since 1970 on the world's clock.
+    #[must_use]
+    pub fn unix(&self) -> f64 {
+        self.cloud.clock.unix()
+    }
+
+    /// Reads or changes the state, with every import that has ended and is due concluded.
+    pub fn world<R>(&self, f: impl FnOnce(&mut World) -> R) -> R {
+        f(&mut self.cloud.lock().world)
+    }
+
+    /// Adds a scripted fault after those that are there.
+    pub fn fault(&self, fault: Fault) {
+        self.cloud.lock().script.add(fault);
+    }
+
+    /// Forgets all scripted faults.
+    pub fn no_faults(&self) {
+        self.cloud.lock().script.clear();
+    }
+
+    /// With a stepped pace: moves the clock, then waits until every import that is due by now
+    /// has ended. With [`Pace::Auto`] it does nothing.
+    pub async fn advance(&self, by: Duration) {
+        self.cloud.pace.advance(by);
+        self.cloud.settle().await;
+    }
+
+    /// The exchanges so far, in the order of their replies.
+    #[must_use]
+    pub fn journal(&self) -> Vec<Exchange> {
+        self.cloud.journal.all()
+    }
+
+    /// From now on appends every exchange to this file, one JSON line each, flushed.
+    pub fn write_traffic_to(&self, path: &Path) -> Result<(), Error> {
+        self.cloud.journal.write_to(path)
+    }
+
+    /// Stops serving and breaks every open connection.
+    pub async fn stop(mut self) {
+        self.cloud.stop.cancel();
+        // The task ends by itself now; it cannot fail.
+        let _ = (&mut self.server).await;
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        self.cloud.stop.cancel();
+    }
+}
+
+fn mint(cloud: &Cloud, exp: f64, refreshable: bool) -> String {
+    let state = &mut *cloud.lock();
+    state.keys.mint(&state.world.username, exp, refreshable)
+}

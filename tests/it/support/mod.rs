@@ -6,6 +6,7 @@
 
 pub mod images;
 pub mod program;
+pub mod raw;
 pub mod rust_text;
 pub mod scripted;
 
