@@ -84,7 +84,10 @@ pub fn choose(request: &Request, images: &[Candidate]) -> Result<Choice, Miss> {
     }
     match left[..] {
         [] => Err(none(request, images, &unfit)),
-        [image] => Ok(Choice { image: image.clone(), warning: on_its_way(image, &unfit) }),
+        [image] => {
+            let warning = if request.public { None } else { on_its_way(image, &unfit) };
+            Ok(Choice { image: image.clone(), warning })
+        }
         _ => Err(several(request, &left)),
     }
 }
@@ -285,7 +288,9 @@ mod tests {
         assert!(
             choice.warning.unwrap().contains("own coming (id 9, own, CREATING) cannot be used")
         );
-        assert_eq!(choose(&asked("name=k8s-v1.36.4"), &images(IMAGES)).unwrap().warning, None);
+        for silent in ["name=k8s-v1.36.4", "name=k8s-v1.36.4 public"] {
+            assert_eq!(choose(&asked(silent), &images(IMAGES)).unwrap().warning, None);
+        }
     }
 
     #[test]
