@@ -25,6 +25,8 @@ fn check(kind: &'static str, text: &str) -> Result<(), BadId> {
         "is longer than 255 bytes"
     } else if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         "holds white space or a control character"
+    } else if matches!(text, "." | "..") {
+        "is a step in a path"
     } else if text.contains(['/', '?', '#', ',']) {
         "holds one of / ? # ,"
     } else {
@@ -141,7 +143,7 @@ mod tests {
     fn ids_parse_print_and_refuse() {
         assert_eq!("be-mac-dc01-001".parse::<Location>().unwrap().to_string(), "be-mac-dc01-001");
         assert_eq!("42".parse::<ImageId>().unwrap(), ImageId(42));
-        for bad in ["", "a b", "a/b", "a\u{7}", "a?b", "a,b", &"x".repeat(256)] {
+        for bad in ["", ".", "..", "a b", "a/b", "a\u{7}", "a?b", "a,b", &"x".repeat(256)] {
             assert!(bad.parse::<Location>().is_err(), "{bad:?}");
         }
         let error = "x1".parse::<VmId>().unwrap_err();

@@ -10,3 +10,4 @@ mod source_download;
 mod source_url;
 #[expect(dead_code, reason = "shared vocabulary: not every test uses every word")]
 mod support;
+mod vco_client;

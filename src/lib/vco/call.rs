@@ -24,6 +24,11 @@ pub enum Method {
 }
 
 impl Method {
+    /// Whether a server may expect a body.
+    pub const fn may_have_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
+    }
+
     /// As HTTP writes it.
     pub const fn name(self) -> &'static str {
         match self {

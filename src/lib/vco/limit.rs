@@ -26,6 +26,9 @@ const AT_ONCE: u32 = 5;
 /// What the server's clock may run slower than ours in one window.
 const MARGIN: Duration = Duration::from_millis(100);
 
+/// How long a back-end is left alone after a 429 that names no time.
+const BARE_HOLD: Duration = Duration::from_secs(1);
+
 /// The window in which the portal's lane counts, and how long it holds after a bare 429.
 const PORTAL_WINDOW: Duration = Duration::from_secs(5);
 
@@ -87,7 +90,7 @@ impl Limits {
         };
         let surprising = {
             let mut tokens = lock(&lane.tokens);
-            tokens.hold(now + retry_after.unwrap_or_default());
+            tokens.hold(now + retry_after.unwrap_or(BARE_HOLD));
             tokens.used(now) * 2 < tokens.calls
         };
         // A back-end that refuses far below its limit: if a second one does so in the same

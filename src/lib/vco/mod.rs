@@ -3,7 +3,7 @@
 //! **May enter:** `fault`, `id`, `clock`; HTTP only in `transport` and `auth`.
 //!
 //! **Invariants**
-//! - A call states whether it may be repeated ([`call::Call`]); `retry` decides, purely,
+//! - A call states whether it may be repeated (`call::Call`); `retry` decides, purely,
 //!   what happens after a failure, and `transport` carries it out on the clock it was given.
 //! - A write whose fate is unknown is never repeated: its error says so
 //!   ([`Error::outcome_unknown`]) and the caller looks before it decides.
@@ -14,7 +14,7 @@
 //! - One limiter a location, shared by all clones of a [`Client`] (`limit`).
 //!
 //! **To add a call:** put a method on [`Customer`] into the file of its noun; build a
-//! [`call::Call`] (operation in words for the error's text, target, path segments, whether
+//! `call::Call` (operation in words for the error's text, target, path segments, whether
 //! it may be repeated, what reply it expects), send it through the client, and read the reply
 //! with `wire`. State the evidence tag of vco-api.md for whatever the vendor's file does not
 //! declare.

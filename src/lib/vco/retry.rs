@@ -104,6 +104,8 @@ fn most_tries(s: Situation) -> u32 {
     match s.failure {
         Failure::Final => 1,
         Failure::NotSent if !s.reached_before => FIRST_TRIES,
+        // Whatever answers there may not be a portal at all.
+        Failure::Lost | Failure::BarePage if !s.reached_before => FEW_TRIES,
         Failure::ServerError | Failure::Garbled => FEW_TRIES,
         _ => MOST_TRIES,
     }
@@ -155,10 +157,12 @@ mod tests {
             (NotSent, false, FIRST_TRIES, FIRST_TRIES),
             (Throttled, true, MOST_TRIES, MOST_TRIES),
             (BarePage, true, MOST_TRIES, MOST_TRIES),
+            (BarePage, false, FEW_TRIES, FEW_TRIES),
             (Unavailable, true, MOST_TRIES, 1),
             (ServerError, true, FEW_TRIES, 1),
             (TimedOut, true, MOST_TRIES, 1),
             (Lost, true, MOST_TRIES, 1),
+            (Lost, false, FEW_TRIES, 1),
             (Garbled, true, FEW_TRIES, 1),
             (Final, true, 1, 1),
         ] {

@@ -92,7 +92,15 @@ impl Http {
         };
         let builder = self.client.request(method, request.url).headers(headers);
         let done = match request.body {
-            Body::Empty => self.in_time(reply_to(builder), patience.reply).await,
+            Body::Empty => {
+                let builder = if request.method.may_have_body() {
+                    // Left out for an empty body otherwise, and some servers insist on it.
+                    builder.header(CONTENT_LENGTH, 0)
+                } else {
+                    builder
+                };
+                self.in_time(reply_to(builder), patience.reply).await
+            }
             Body::Json(document) => {
                 self.in_time(reply_to(builder.json(document)), patience.reply).await
             }
