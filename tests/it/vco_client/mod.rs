@@ -79,7 +79,10 @@ async fn list(script: Vec<Answer>) -> (Result<usize, Error>, usize) {
 
 async fn create(script: Vec<Answer>) -> (Result<Option<ImageId>, Error>, usize) {
     let server = saying(script).await;
-    let made = customer(&server).await.create_image(&at(), &spec(), "https://h/k8s.qcow2").await;
+    let mut config = config(&server);
+    config.write_timeout = Duration::from_secs(20);
+    let customer = client(config).customer().await.expect("it is configured");
+    let made = customer.await.create_image(&at(), &spec(), "https://h/k8s.qcow2").await;
     (made, server.asked().len())
 }
 
