@@ -82,7 +82,7 @@ async fn create(script: Vec<Answer>) -> (Result<Option<ImageId>, Error>, usize) 
     let mut config = config(&server);
     config.write_timeout = Duration::from_secs(20);
     let customer = client(config).customer().await.expect("it is configured");
-    let made = customer.await.create_image(&at(), &spec(), "https://h/k8s.qcow2").await;
+    let made = customer.create_image(&at(), &spec(), "https://h/k8s.qcow2").await;
     (made, server.asked().len())
 }
 
