@@ -1,0 +1,102 @@
+//! Looks at everything that a run depends on, all at once, and changes nothing.
+//!
+//! [`source`] looks at the image, [`cloud`] at the locations. What is wrong with the inputs is
+//! collected, so that it can be told in one go; what fails at one location only is that
+//! location's own affair.
+
+pub mod cloud;
+pub mod source;
+
+use self::cloud::Look;
+use self::source::{Eyes, Parcel};
+use super::error::Problem;
+use super::plan::Seen;
+use super::request::{Rejected, Request};
+use crate::id::Location;
+use crate::vco::Customer;
+
+/// A URL's download that is this short is made even when the run is refused anyway, so that a
+/// wrong SHA-256 is told together with everything else.
+const SHORT_DOWNLOAD: u64 = 64 << 20;
+
+/// What was seen.
+#[derive(Debug)]
+pub struct Observed {
+    /// The image to publish.
+    pub parcel: Parcel,
+    /// The locations to publish to, in order, and what was seen there or why nothing was.
+    pub places: Vec<(Location, Result<Seen, Problem>)>,
+    /// What holds for the whole run.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at the source and at every location.
+///
+/// # Errors
+/// All inputs that are wrong.
+pub async fn observe(
+    request: &Request,
+    customer: Result<Customer, Problem>,
+    eyes: &Eyes,
+) -> Result<Observed, Vec<Problem>> {
+    let look = async {
+        let customer = customer.map_err(|problem| vec![problem])?;
+        let looked = cloud::look(&customer, &request.places, &Look::of(request)).await;
+        Ok::<_, Vec<Problem>>(looked)
+    };
+    let (parcel, looked) =
+        tokio::join!(source::parcel(&request.source, &request.given, eyes), look);
+    let mut problems = Vec::new();
+    let mut parcel = keep(parcel, &mut problems);
+    let looked = keep(looked, &mut problems);
+    if let Some(looked) = &looked {
+        problems.extend(looked.problems.iter().cloned());
+    }
+    if let Some(parcel) = &mut parcel {
+        problems.extend(parcel.misfit(&request.settings));
+        let short = parcel.content.bytes.is_some_and(|bytes| bytes <= SHORT_DOWNLOAD);
+        if !problems.is_empty() && short && !request.trust_checksum {
+            problems.extend(parcel.confirm(eyes).await);
+        }
+    }
+    match (parcel, looked) {
+        (Some(parcel), Some(looked)) if problems.is_empty() => {
+            let mut warnings = looked.warnings;
+            warnings.extend(parcel.remarks(request));
+            Ok(Observed { parcel, places: looked.places, warnings })
+        }
+        _ => Err(problems),
+    }
+}
+
+/// Looks at what is left of a request that is refused anyway, to tell all that is wrong.
+pub async fn rest(
+    rejected: &Rejected,
+    customer: Result<Customer, Problem>,
+    eyes: &Eyes,
+) -> Vec<Problem> {
+    let parcel = async {
+        let Some(source) = &rejected.source else { return vec![] };
+        match source::parcel(source, &rejected.given, eyes).await {
+            Ok(mut parcel) if parcel.content.bytes.is_some_and(|n| n <= SHORT_DOWNLOAD) => {
+                parcel.confirm(eyes).await
+            }
+            Ok(_) => vec![],
+            Err(problems) => problems,
+        }
+    };
+    let places = async {
+        match (customer, &rejected.places) {
+            (Ok(customer), Some(places)) => cloud::places(&customer, places).await.problems,
+            (Err(problem), _) => vec![problem],
+            (Ok(_), None) => vec![],
+        }
+    };
+    let (mut problems, more) = tokio::join!(parcel, places);
+    problems.extend(more);
+    problems
+}
+
+fn keep<T>(result: Result<T, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<T> {
+    result.map_err(|more| problems.extend(more)).ok()
+}
