@@ -30,24 +30,22 @@ fn judge(mine: ImageId, run: RunId, content: &Content, others: &[Had]) -> Verdic
     let rivals = others
         .iter()
         .filter(|had| had.id < mine && matches!(had.state, State::Usable | State::Coming));
-    let mut verdict = Verdict::Stands;
-    for (had, mark) in rivals.filter_map(|had| Some((had, had.mark.as_ref()?))) {
-        if mark.run == run {
-            continue;
-        }
-        let alike = match content.compare(&mark.content) {
-            Likeness::Same => true,
-            Likeness::Different => false,
-            // Nothing proves theirs: it may take the place of ours only if ours is no better.
-            Likeness::Unknown => !content.has_digest(),
-        };
-        match (alike, had.state) {
-            (false, _) => return Verdict::Clash(had.id),
-            (true, State::Usable) => return Verdict::YieldTo(had.id),
-            (true, _) => verdict = Verdict::Await(had.id),
-        }
+    // Only the first of them counts: the others will yield to it as we do.
+    let first = rivals
+        .filter_map(|had| Some((had, had.mark.as_ref().filter(|mark| mark.run != run)?)))
+        .min_by_key(|(had, _)| had.id);
+    let Some((had, mark)) = first else { return Verdict::Stands };
+    let alike = match content.compare(&mark.content) {
+        Likeness::Same => true,
+        Likeness::Different => false,
+        // Nothing proves theirs: it may take the place of ours only if ours is no better.
+        Likeness::Unknown => !content.has_digest(),
+    };
+    match (alike, had.state) {
+        (false, _) => Verdict::Clash(had.id),
+        (true, State::Usable) => Verdict::YieldTo(had.id),
+        (true, _) => Verdict::Await(had.id),
     }
-    verdict
 }
 
 impl Here<'_> {
@@ -170,8 +168,8 @@ mod tests {
             (a, vec![had(3, "CREATED", Some(1), a)], Stands),
             (
                 a,
-                vec![had(3, "CREATING", Some(2), a), had(4, "CREATED", Some(3), a)],
-                YieldTo(ImageId(4)),
+                vec![had(4, "CREATED", Some(3), a), had(3, "CREATING", Some(2), a)],
+                Await(ImageId(3)),
             ),
         ];
         for (mine, others, verdict) in rows {
