@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test, and what serves it, may stop at any surprise")]
 
 mod house;
+mod publish;
 mod resolve;
 mod shape;
 mod sim_images;

@@ -1,0 +1,187 @@
+//! The same name again: unchanged, joined, explained, and two runs at once.
+
+use std::time::Duration;
+
+use capvco::sim::World;
+use capvco::sim::world::{Image, Status};
+
+use super::{
+    BE, NAME, NL, QT, calls, image, images, only, other_image, publish, publishing, results,
+    server, sha256, slow_cloud,
+};
+use crate::support::cloud::{cloud, own_image};
+
+#[tokio::test]
+async fn what_is_there_is_left_alone() {
+    let sim = cloud("publish-unchanged", World::small()).await;
+    let server = server(&[]).await;
+    let more = format!("-locations {BE},{NL},{BE} -sha256 {} -output json", sha256(&image()));
+    let first = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    let asked = server.asked().len();
+    let again = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    assert_eq!(results(&again), format!("{BE}:unchanged {NL}:unchanged"));
+    let id = |done: &crate::support::program::Done| done.json()["results"][0]["image_id"].clone();
+    assert_eq!(id(&again), id(&first));
+    let later = server.asked().split_off(asked);
+    let whole = later.iter().filter(|a| a.method == "GET" && a.range.is_none());
+    assert_eq!(whole.filter(|a| a.path == "/k8s.qcow2").count(), 0, "no download to find that out");
+    assert_eq!(calls(&sim, "POST", "/vm-images"), 2);
+}
+
+#[tokio::test]
+async fn other_content_under_the_name_is_refused() {
+    let sim = cloud("publish-different", World::small()).await;
+    let server = server(&[]).await;
+    let sum = |bytes: &[u8]| format!("-locations {BE} -sha256 {}", sha256(bytes));
+    publish(&sim, &server, "/k8s.qcow2", &sum(&image())).await.expect(0);
+    let id = only(&sim, BE).image_id;
+    let done = publish(&sim, &server, "/other.qcow2", &sum(&other_image())).await.expect(3);
+    done.says("other content").says("-replace to put this image in its place");
+    assert_eq!(only(&sim, BE).image_id, id);
+}
+
+#[tokio::test]
+async fn an_image_without_a_mark_is_taken_as_it_is_unless_a_checksum_was_given() {
+    let mut world = World::small();
+    let image_7 = own_image(&world, 7, NAME, Status::Created);
+    world.site(BE).images.push(image_7);
+    let sim = cloud("publish-unmarked", world).await;
+    let server = server(&[]).await;
+    let more = format!("-locations {BE} -output json");
+    let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    assert_eq!(results(&done), format!("{BE}:unchanged"));
+    done.says("its content could not be compared");
+    let given = format!("-locations {BE} -sha256 {}", sha256(&image()));
+    publish(&sim, &server, "/k8s.qcow2", &given).await.expect(3).says("cannot be enforced");
+    let replace = format!("-locations {BE} -replace");
+    let done = publish(&sim, &server, "/k8s.qcow2", &replace).await.expect(3);
+    done.says("carries no mark of this program");
+    assert_eq!(only(&sim, BE).image_id, 7);
+}
+
+#[tokio::test]
+async fn an_import_under_way_is_joined() {
+    let sim = slow_cloud("publish-joined", Duration::from_secs(2)).await;
+    let server = server(&[]).await;
+    publish(&sim, &server, "/k8s.qcow2", &format!("-locations {BE} -no-wait")).await.expect(0);
+    let more = format!("-locations {BE} -output json");
+    let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    assert_eq!(results(&done), format!("{BE}:joined"));
+    assert_eq!(done.json()["results"][0]["image_id"], only(&sim, BE).image_id);
+    assert_eq!(calls(&sim, "POST", "/vm-images"), 1);
+}
+
+#[tokio::test]
+async fn two_runs_at_once_end_with_one_image() {
+    let server = server(&[]).await;
+    for (test, unique) in [("publish-race", false), ("publish-race-unique", true)] {
+        let mut world = World::small();
+        // Both look before either has made anything.
+        world.rules.write_latency = Duration::from_secs(1);
+        world.rules.import_time = Duration::from_secs(1);
+        world.rules.unique_names = unique;
+        let sim = cloud(test, world).await;
+        let more = format!("-locations {BE},{NL} -output json");
+        let run = || publishing(&sim, &server, "/k8s.qcow2", &more).run();
+        let (one, two) = tokio::join!(run(), run());
+        let (one, two) = (one.expect(0), two.expect(0));
+        assert_eq!(calls(&sim, "POST", "/vm-images"), 4, "both tried in both locations");
+        for (index, at) in [BE, NL].into_iter().enumerate() {
+            let image = only(&sim, at);
+            let rows = [&one, &two].map(|done| done.json()["results"][index].clone());
+            let mut words = rows.each_ref().map(|row| row["result"].as_str().unwrap().to_owned());
+            words.sort_unstable();
+            assert_eq!(words, ["created", "joined"], "unique: {unique}");
+            assert!(rows.iter().all(|row| row["image_id"] == image.image_id), "{rows:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_loser_that_is_ready_first_waits_for_the_winner() {
+    let mut world = World::small();
+    world.rules.write_latency = Duration::from_secs(1);
+    world.site(BE).import_time = Some(Duration::from_secs(3));
+    let sim = cloud("publish-race-loser", world).await;
+    let server = server(&[]).await;
+    let more = format!("-locations {BE} -output json");
+    let run = || publishing(&sim, &server, "/k8s.qcow2", &more).run();
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        run().await
+    };
+    let second_is_quick = async {
+        while images(&sim, BE).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        sim.world(|world| world.site(BE).import_time = Some(Duration::from_millis(100)));
+    };
+    let (first, second, ()) = tokio::join!(run(), late, second_is_quick);
+    assert_eq!(results(&first.expect(0)), format!("{BE}:created"));
+    assert_eq!(results(&second.expect(0)), format!("{BE}:joined"));
+    assert_eq!(only(&sim, BE).image_id, 101, "the lowest id wins");
+    assert_eq!(calls(&sim, "DELETE", "/102"), 1);
+}
+
+/// A published image, then changed by hand.
+async fn published(
+    test: &str,
+    change: impl FnOnce(&mut Image),
+) -> (capvco::sim::Sim, super::Scripted) {
+    let sim = cloud(test, World::small()).await;
+    let server = server(&[("/k8s.qcow2.sha256", sha256(&image()))]).await;
+    publish(&sim, &server, "/k8s.qcow2", &format!("-locations {BE}")).await.expect(0);
+    let id = only(&sim, BE).image_id;
+    sim.world(|world| change(world.site(BE).images.iter_mut().find(|i| i.image_id == id).unwrap()));
+    (sim, server)
+}
+
+#[tokio::test]
+async fn a_failed_or_binned_one_is_explained_and_replaced_on_request() {
+    for (test, status, text) in [
+        ("publish-was-error", Status::Error, "is ERROR and not usable"),
+        ("publish-was-disabled", Status::Disabled, "is DISABLED and not usable"),
+        ("publish-was-binned", Status::Deleted, "lies in the recycle bin"),
+    ] {
+        let (sim, server) = published(test, |image| image.status = status).await;
+        let old = images(&sim, BE)[0].image_id;
+        let more = format!("-locations {BE} -output json");
+        let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(3).says(text);
+        let row = done.json()["results"][0].clone();
+        assert_eq!(row["result"], "failed");
+        assert!(row["hint"].as_str().unwrap().contains("-replace"), "{row}");
+        let done =
+            publish(&sim, &server, "/k8s.qcow2", &format!("{more} -replace")).await.expect(0);
+        assert_eq!(results(&done), format!("{BE}:replaced"), "{status}");
+        assert_ne!(only(&sim, BE).image_id, old);
+    }
+}
+
+#[tokio::test]
+async fn twins_of_ours_are_folded_and_anything_else_is_ambiguous() {
+    let (sim, server) = published("publish-twins", |_| {}).await;
+    let kept = only(&sim, BE);
+    sim.world(|world| world.site(BE).add_image(kept.clone()));
+    let more = format!("-locations {BE} -output json");
+    let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    assert_eq!(results(&done), format!("{BE}:unchanged"));
+    assert_eq!(only(&sim, BE).image_id, kept.image_id, "the lowest id stays");
+    let foreign = Image { tags: "somebody's".to_owned(), ..kept.clone() };
+    let foreign = sim.world(|world| world.site(BE).add_image(foreign));
+    let text = format!("images {}, {foreign} all have the name", kept.image_id);
+    publish(&sim, &server, "/k8s.qcow2", &more).await.expect(3).says(&text);
+    assert_eq!(images(&sim, BE).len(), 2, "neither was touched");
+}
+
+#[tokio::test]
+async fn a_public_image_of_the_name_is_the_portals_and_none_of_ours() {
+    let mut world = World::small();
+    let mut public = own_image(&world, 7, NAME, Status::Created);
+    (public.public, public.customer_id) = (true, String::new());
+    world.site(QT).images.push(public);
+    let sim = cloud("publish-public", world).await;
+    let server = server(&[]).await;
+    let more = format!("-locations {QT} -output json");
+    let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    assert_eq!(results(&done), format!("{QT}:created"));
+}
