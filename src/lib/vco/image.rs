@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::call::{Call, Method};
+use super::call::{Call, Method, Reply};
 use super::customer::Customer;
 use super::error::Error;
 use super::wire;
@@ -155,17 +155,9 @@ impl Customer {
         self.send(call.about(format!("location {at}, image {id}"))).await.map(|_| ())
     }
 
-    /// The images of a location that lie in the recycle bin.
-    ///
-    /// # Errors
-    /// [`Incomplete`](super::Kind::Incomplete) if the bin does not vouch for that location.
-    pub async fn deleted_images(&self, at: &Location) -> Result<Vec<Image>, Error> {
-        let call = self.read("list deleted images", &["recycle-bin"]);
-        let reply = self.send(call.about(format!("location {at}"))).await?;
-        reply.vouched(at)?;
-        let images = wire::rows(&reply.json["result"]["images"], "images").unwrap_or_default();
-        let here = |row: &&Value| wire::text(row, "location").as_deref() == Some(at.as_str());
-        Ok(images.into_iter().filter(here).map(Image::read).collect())
+    /// The images that lie in the recycle bin, of all locations: one document, so one call.
+    pub async fn deleted_images(&self) -> Result<DeletedImages, Error> {
+        self.send(self.read("list deleted images", &["recycle-bin"])).await.map(DeletedImages)
     }
 
     /// The values that `os_name` may have, by `os_type`.
@@ -173,6 +165,23 @@ impl Customer {
         let call = Call::read("list OS names", &["customers", "vm-images", "os-names"]);
         let reply = self.send(call).await?;
         Ok(reply.rows("os_names")?.into_iter().filter_map(read_os_names).collect())
+    }
+}
+
+/// The recycle bin's images, which some locations may have failed to report.
+#[derive(Debug)]
+pub struct DeletedImages(Reply);
+
+impl DeletedImages {
+    /// The binned images of one location.
+    ///
+    /// # Errors
+    /// [`Incomplete`](super::Kind::Incomplete) if the bin does not vouch for that location.
+    pub fn at(&self, at: &Location) -> Result<Vec<Image>, Error> {
+        self.0.vouched(at)?;
+        let images = wire::rows(&self.0.json["result"]["images"], "images").unwrap_or_default();
+        let here = |row: &&Value| wire::text(row, "location").as_deref() == Some(at.as_str());
+        Ok(images.into_iter().filter(here).map(Image::read).collect())
     }
 }
 

@@ -48,7 +48,7 @@ pub use cloudspace::Cloudspace;
 pub use config::{Config, RateLimit, TokenSource};
 pub use customer::Customer;
 pub use error::{Error, Kind};
-pub use image::{Image, NewImage};
+pub use image::{DeletedImages, Image, NewImage};
 pub use location::LocationInfo;
 pub use me::{Me, Membership};
 pub use part::FilePart;

@@ -285,11 +285,11 @@ async fn lists_that_do_not_vouch_for_a_location_prove_nothing() {
     };
     let server = saying(vec![bin("\"OK\""), bin("\"Error\""), bin("null"), json(200, "{}")]).await;
     let customer = customer(&server).await;
-    let images = customer.deleted_images(&at()).await.unwrap();
+    let images = customer.deleted_images().await.unwrap().at(&at()).unwrap();
     assert_eq!(images.len(), 1);
     assert_eq!(images[0].name.as_deref(), Some("a"));
     for _ in 0..3 {
-        let error = customer.deleted_images(&at()).await.unwrap_err();
+        let error = customer.deleted_images().await.unwrap().at(&at()).unwrap_err();
         assert_eq!((error.kind(), error.class()), (Kind::Incomplete, Class::Transient), "{error}");
     }
     let error = customer.cloudspaces(&at()).await.unwrap_err();

@@ -11,7 +11,7 @@ use crate::publish::mark::{self, Mark};
 use crate::publish::plan::{Had, Seen};
 use crate::publish::request::{Places, Request, Settings};
 use crate::publish::state::State;
-use crate::vco::{self, Customer, Image};
+use crate::vco::{self, Customer, DeletedImages, Image};
 
 /// What to look for at a location.
 #[derive(Debug)]
@@ -42,8 +42,13 @@ pub struct Looked<T> {
 
 /// Looks at everything in the cloud that matters.
 pub async fn look(customer: &Customer, places_asked: &Places, what: &Look<'_>) -> Looked<Seen> {
-    let (found, system) =
-        tokio::join!(places(customer, places_asked), os_name(customer, what.settings));
+    let (found, system, bin) = tokio::join!(
+        places(customer, places_asked),
+        os_name(customer, what.settings),
+        customer.deleted_images()
+    );
+    // The bin only explains; without it, a taken name is the cloud's to explain.
+    let bin = bin.ok();
     let Looked { places, mut problems, mut warnings } = found;
     match system {
         Ok(warning) => warnings.extend(warning),
@@ -54,7 +59,9 @@ pub async fn look(customer: &Customer, places_asked: &Places, what: &Look<'_>) -
     }
     let seen = join_all(places.into_iter().map(async |(at, place)| {
         let seen = match place {
-            Ok(()) => seen(customer, &at, what).await.map_err(|error| Problem::of(&error)),
+            Ok(()) => {
+                seen(customer, &at, what, bin.as_ref()).await.map_err(|error| Problem::of(&error))
+            }
             Err(problem) => Err(problem),
         };
         (at, seen)
@@ -166,11 +173,14 @@ fn known_os_name(
 ///
 /// # Errors
 /// The location could not be looked at.
-pub async fn seen(customer: &Customer, at: &Location, what: &Look<'_>) -> Result<Seen, vco::Error> {
-    let (listed, binned) = tokio::join!(customer.images(at), customer.deleted_images(at));
-    let listed = listed?;
-    // The bin only explains; without it, a taken name is the cloud's to explain.
-    let binned = binned.unwrap_or_default();
+pub async fn seen(
+    customer: &Customer,
+    at: &Location,
+    what: &Look<'_>,
+    bin: Option<&DeletedImages>,
+) -> Result<Seen, vco::Error> {
+    let listed = customer.images(at).await?;
+    let binned = bin.and_then(|bin| bin.at(at).ok()).unwrap_or_default();
     let mut seen = Seen { ids: ids(&listed), ..Seen::default() };
     seen.ids.extend(ids(&binned));
     seen.had = own(&listed, what.name, None);
