@@ -159,3 +159,15 @@ impl AsyncWrite for Wire {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+impl Peer {
+    /// A switch without a connection.
+    pub(super) fn alone() -> Self {
+        Self { cut: CancellationToken::new(), reset: Arc::default() }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.is_cancelled()
+    }
+}
