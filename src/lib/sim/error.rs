@@ -1,10 +1,13 @@
 //! What can go wrong with the cloud itself, as opposed to what it answers.
 
-use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::de::DeserializeOwned;
 
 use crate::fault::{Class, Fault as Classed};
+use crate::yaml;
 
 /// Why the cloud, or its image server, does not run.
 #[derive(Debug, thiserror::Error)]
@@ -29,15 +32,28 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A file of ours does not say what it should.
+    #[error(transparent)]
+    Yaml(#[from] yaml::Error),
     /// The client for imports cannot be made.
     #[error("cannot make the client that imports images")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Reads a YAML file.
+    pub(super) fn reading<T: DeserializeOwned>(path: &Path, what: &'static str) -> Result<T, Self> {
+        let text = fs::read_to_string(path);
+        let text = text.map_err(|source| Self::File { what, path: path.to_owned(), source })?;
+        Ok(yaml::from_str(&text, &path.display().to_string())?)
+    }
 }
 
 impl Classed for Error {
     fn class(&self) -> Class {
         match self {
             Self::Listen { .. } | Self::File { .. } => Class::Usage,
+            Self::Yaml(error) => error.class(),
             Self::Client(_) => Class::Bug,
         }
     }

@@ -7,16 +7,21 @@
 //! ever). Of several faults that fit a call, the first written befalls it; all of them count it.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use super::error::Error;
 use super::operations::OPERATIONS;
 
 /// The operation id of the IAM's token refresh, which the vendor's file does not have.
 pub(super) const REFRESH: &str = "refresh";
 
 /// A scripted fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Fault {
     /// The vendor's operation id, `refresh`, or `*`.
     pub operation: String,
@@ -28,6 +33,19 @@ pub struct Fault {
     pub kind: Kind,
     /// How many calls it befalls; `u64::MAX` for ever.
     pub count: u64,
+}
+
+impl TryFrom<String> for Fault {
+    type Error = BadFault;
+
+    fn try_from(spec: String) -> Result<Self, BadFault> {
+        spec.parse()
+    }
+}
+
+/// Reads a YAML file that is a list of faults.
+pub fn load(path: &Path) -> Result<Vec<Fault>, Error> {
+    Error::reading(path, "read the file of faults")
 }
 
 /// What a fault does to a call.
@@ -330,6 +348,18 @@ mod tests {
             let error = text.parse::<Fault>().unwrap_err().to_string();
             assert!(error.contains(part) && error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_has_a_list_of_faults() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("faults.yaml");
+        std::fs::write(&path, "- '*=500'\n- getImage#2=hang*inf\n").unwrap();
+        assert_eq!(load(&path).unwrap().len(), 2);
+        std::fs::write(&path, "- getImage=explode\n").unwrap();
+        let error = load(&path).unwrap_err().to_string();
+        assert!(error.contains("faults.yaml") && error.contains("explode"), "{error}");
+        assert!(load(dir.path()).is_err());
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! beside an image, such as its `.md5`, are pages of their own. Time here is real time.
 
 use std::collections::HashMap;
-use std::io::{self, SeekFrom};
+use std::io::{self, Read, SeekFrom};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,12 +16,14 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
+use md5::{Digest, Md5};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::task::JoinHandle;
 use tokio_util::io::ReaderStream;
 use tokio_util::sync::CancellationToken;
 
 use super::error::Error;
+use super::upload::hex;
 use super::wire::{Door, Peer};
 use crate::clock::{Clock, System};
 
@@ -143,6 +145,17 @@ impl ImageServer {
         self.put_with(path, content, Manner::Honest)
     }
 
+    /// Serves a file honestly, and its MD5 beside it under the same path with `.md5`. Returns
+    /// its URL and the MD5. Reads the file once, blocking.
+    pub fn put_with_md5(&self, path: &str, file: PathBuf) -> Result<(String, String), Error> {
+        let md5 = md5_of(&file).map_err(|source| {
+            let (what, path) = ("read the image", file.clone());
+            Error::File { what, path, source }
+        })?;
+        self.put(&format!("{path}.md5"), format!("{md5}\n").as_str());
+        Ok((self.put(path, file), md5))
+    }
+
     /// Serves content in this manner; a page that is there already is replaced.
     pub fn put_with(&self, path: &str, content: impl Into<Content>, manner: Manner) -> String {
         lock(&self.pages).pages.insert(path.to_owned(), (content.into(), manner));
@@ -172,6 +185,17 @@ impl ImageServer {
 impl Drop for ImageServer {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+fn md5_of(path: &Path) -> io::Result<String> {
+    let (mut file, mut md5) = (std::fs::File::open(path)?, Md5::new());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&md5.finalize())),
+            n => md5.update(&buffer[..n]),
+        }
     }
 }
 

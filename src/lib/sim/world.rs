@@ -4,12 +4,14 @@
 //! images and VMs are allocated per location (vco-api.md 0.3, inference).
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
+use super::error::Error;
 use super::rules::{Rules, seconds};
 
 /// The whole cloud.
@@ -220,6 +222,11 @@ impl World {
     #[must_use]
     pub fn small() -> Self {
         Self::of("acme_1", &["be-mac-dc01-001", "nl-rmd-dc01-001", "qt-gen-dc01-003"])
+    }
+
+    /// Reads a world from a YAML file; what it leaves out is as in [`World::small`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        Error::reading(path, "read the world's file")
     }
 
     /// One customer with locations of these names that hold a public image each. Image numbers
