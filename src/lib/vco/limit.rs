@@ -29,11 +29,15 @@ const MARGIN: Duration = Duration::from_millis(100);
 /// How long a back-end is left alone after a 429 that names no time.
 const BARE_HOLD: Duration = Duration::from_secs(1);
 
-/// The window in which the portal's lane counts, and how long it holds after a bare 429.
+/// The window in which the portal's lane counts.
 const PORTAL_WINDOW: Duration = Duration::from_secs(5);
 
 /// How long the portal must be quiet before its lane is doubled.
 const QUIET: Duration = Duration::from_secs(60);
+
+/// Fewer calls a window are never taught: a portal in front of many back-ends lets through at
+/// least what one of them takes.
+const LEAST: usize = 20;
 
 /// Above this many calls a window, a taught portal lane is open again.
 const OPEN: usize = 2000;
@@ -205,7 +209,8 @@ struct Portal {
     sent: VecDeque<Duration>,
     let_through: VecDeque<Duration>,
     held_until: Duration,
-    last_throttled: Duration,
+    taught: Option<Duration>,
+    quiet_since: Duration,
     suspected: Option<(Duration, Location)>,
 }
 
@@ -222,7 +227,8 @@ impl Portal {
             sent: VecDeque::new(),
             let_through: VecDeque::new(),
             held_until: Duration::ZERO,
-            last_throttled: Duration::ZERO,
+            taught: None,
+            quiet_since: Duration::ZERO,
             suspected: None,
         }
     }
@@ -257,13 +263,14 @@ impl Portal {
         }
         forget(&mut self.let_through, now, self.window);
         // Calls that were under way together complain together: they teach once.
-        if self.calls.is_none() || now >= self.last_throttled + self.window {
+        if self.taught.is_none_or(|when| now >= when + self.window) {
             // One in ten less, for what other programs of the same user send.
-            let taught = (self.let_through.len() * 9 / 10).max(2);
+            let taught = (self.let_through.len() * 9 / 10).max(LEAST);
             self.calls = Some(self.calls.map_or(taught, |calls| calls.min(taught)));
-            self.held_until = self.held_until.max(now + retry_after.unwrap_or(self.window));
+            self.sent.clone_from(&self.let_through);
+            self.taught = Some(now);
         }
-        self.last_throttled = now;
+        self.quiet_since = now;
     }
 
     fn suspect(&mut self, now: Duration, at: Option<&Location>, retry_after: Option<Duration>) {
@@ -276,10 +283,10 @@ impl Portal {
     }
 
     fn relax(&mut self, now: Duration) {
-        if self.fixed || now < self.last_throttled + QUIET {
+        if self.fixed || now < self.quiet_since + QUIET {
             return;
         }
-        self.last_throttled = now;
+        self.quiet_since = now;
         self.calls = self.calls.map(|calls| calls * 2).filter(|calls| *calls < OPEN);
     }
 }
@@ -422,7 +429,7 @@ mod tests {
             portal.throttled(ms(200), None);
         }
         assert_eq!(portal.calls, Some(36));
-        assert!(portal.take(ms(300)).is_some(), "held for a window");
+        assert_eq!(portal.take(ms(300)), Some(ms(4800)), "until those 40 are forgotten");
         let free = (0..100).take_while(|_| portal.take(ms(5300)).is_none()).count();
         assert_eq!(free, 36);
         // Quiet minutes open it again, step by step.
@@ -442,6 +449,6 @@ mod tests {
         limits.throttled(Some(&at("a")), None);
         assert_eq!(lock(&limits.portal).calls, None);
         limits.throttled(Some(&at("b")), None);
-        assert_eq!(lock(&limits.portal).calls, Some(2));
+        assert_eq!(lock(&limits.portal).calls, Some(LEAST));
     }
 }
