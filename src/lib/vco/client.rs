@@ -10,7 +10,6 @@ use tracing::Instrument as _;
 use url::Url;
 
 use super::auth::{Auth, Credential};
-use super::blank;
 use super::call::{Body, Call, Method, Reply};
 use super::config::{self, Config};
 use super::error::{Error, Kind};
@@ -18,6 +17,7 @@ use super::judge::{self, Raw, Trouble};
 use super::limit::Limits;
 use super::retry::{self, Failure, Next, Situation};
 use super::transport::{Http, Patience, Request};
+use super::{blank, wire};
 use crate::clock::Clock;
 use crate::id::CustomerId;
 
@@ -171,8 +171,10 @@ impl Inner {
             self.limits.passed();
         }
         let reached = self.reached.load(Ordering::Relaxed);
+        if wire::json(&raw.body).is_ok_and(|reply| reply.is_object()) {
+            self.reached.store(true, Ordering::Relaxed);
+        }
         let json = judge::judge(&raw, call.expect, reached, self.clock.unix())?;
-        self.reached.store(true, Ordering::Relaxed);
         Ok((raw, json))
     }
 

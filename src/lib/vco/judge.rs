@@ -77,9 +77,15 @@ fn redirect(raw: &Raw) -> Trouble {
 
 fn refused(raw: &Raw, reached: bool, now: f64) -> Trouble {
     let page = wire::is_html(&raw.body);
-    if page && !reached && matches!(raw.status, 404 | 405 | 410) {
+    if page && matches!(raw.status, 404 | 405 | 410) {
+        // Somebody on the way does not know the path: that says nothing about the object.
         let message = format!("HTTP {} with a web page: {}", raw.status, wire::excerpt(&raw.body));
-        return Trouble::new(Kind::NotTheApi, Failure::Final, Some(message));
+        let (kind, failure) = if reached {
+            (Kind::Garbled, Failure::Garbled)
+        } else {
+            (Kind::NotTheApi, Failure::Final)
+        };
+        return Trouble::new(kind, failure, Some(message));
     }
     let failure = match raw.status {
         400 if page => Failure::BarePage,
@@ -134,7 +140,7 @@ mod tests {
             (200, Anything, true, r#"{"success": false}"#, Kind::Refused, Final),
             (302, Json, true, "", Kind::NotTheApi, Final),
             (404, Json, false, PAGE, Kind::NotTheApi, Final),
-            (404, Json, true, PAGE, status(404), Final),
+            (404, Json, true, PAGE, Kind::Garbled, Garbled),
             (404, Json, false, "{}", status(404), Final),
             (400, Json, true, PAGE, status(400), BarePage),
             (400, Json, true, r#"{"message": "no"}"#, status(400), Final),

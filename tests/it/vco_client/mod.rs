@@ -268,8 +268,8 @@ async fn an_image_that_is_not_there_is_none() {
     let server = saying(vec![json(404, "{}"), html(404)]).await;
     let customer = customer(&server).await;
     assert_eq!(customer.image(&at(), ImageId(7)).await.unwrap(), None);
-    let error = customer.image(&at(), ImageId(7)).await;
-    assert!(error.is_err(), "{error:?}");
+    let error = customer.image(&at(), ImageId(7)).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Garbled, "a page of something else proves nothing: {error}");
 }
 
 #[tokio::test]
