@@ -87,7 +87,8 @@ pub struct Config {
     /// Our own limit on calls; `None`: the back-end's figures for each location, none for the
     /// portal until it complains.
     pub rate_limit: Option<RateLimit>,
-    /// How long the retries of one call may take altogether, waiting for our own limit apart.
+    /// How long the tries of one call and the pauses between them may take altogether; waiting
+    /// for our own limit does not count, and of uploading a part only the pauses do.
     pub retry_for: Duration,
 }
 

@@ -208,7 +208,9 @@ async fn reply_to(builder: reqwest::RequestBuilder) -> Result<Raw, Trouble> {
 fn trouble(error: reqwest::Error) -> Trouble {
     let error = error.without_url();
     let (kind, failure) = classify(&error);
-    Trouble { source: Some(Box::new(error)), ..Trouble::new(kind, failure, None) }
+    let tunnel = error.is_connect() && in_chain(&error, |e| e.to_string().contains("tunnel"));
+    let message = tunnel.then(|| "the proxy does not let us through".to_owned());
+    Trouble { source: Some(Box::new(error)), ..Trouble::new(kind, failure, message) }
 }
 
 fn classify(error: &reqwest::Error) -> (Kind, Failure) {
