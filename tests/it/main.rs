@@ -6,9 +6,13 @@ mod house;
 mod publish;
 mod resolve;
 mod shape;
+mod sim_access;
+mod sim_faults;
 mod sim_images;
+mod sim_program;
+mod sim_source;
+mod sim_uploads;
 mod source_download;
 mod source_url;
-#[expect(dead_code, reason = "shared vocabulary: not every test uses every word")]
 mod support;
 mod vco_client;
