@@ -7,7 +7,7 @@ use capvco::cli::args::duration;
 use capvco::cli::{self, CloudArgs, Flags, Format, OutputArgs, Session, Talk};
 use capvco::fault::Fault;
 use capvco::publish::{CloudConfig, Error, Inputs, Problem, RateLimit, TokenSource};
-use clap::Parser;
+use clap::{ArgGroup, Parser};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,11 +29,10 @@ was left behind or in flight, which the results list.";
 
 /// Publish an image, from a URL or a file, under one name in one or more locations
 #[derive(Debug, Parser)]
-#[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("source").required(true)))]
 pub struct Args {
     /// Import from this address; the cloud itself downloads it
-    #[arg(long, value_name = "URL", group = "source", required_unless_present = "file")]
+    #[arg(long, value_name = "URL", group = "source")]
     url: Option<String>,
 
     /// Upload this file; `-` reads stdin
@@ -54,33 +53,8 @@ pub struct Args {
     #[command(flatten)]
     description: Description,
 
-    /// Put the image in the place of another one of the same name, which is removed last
-    #[arg(long)]
-    replace: bool,
-
-    /// Say what would be done, and do nothing
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Wait until the image is usable (this is the default)
-    #[arg(long, overrides_with = "no_wait")]
-    wait: bool,
-
-    /// Do not wait: the import is only submitted
-    #[arg(long, overrides_with = "wait")]
-    no_wait: bool,
-
-    /// How many locations at once
-    #[arg(long, value_name = "N", default_value = "64")]
-    parallel: usize,
-
-    /// How long the whole run may take, retries included
-    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = duration)]
-    timeout: Duration,
-
-    /// How often to look at an import
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    poll_interval: Duration,
+    #[command(flatten)]
+    run: Manner,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -141,6 +115,40 @@ struct Description {
     tags: Option<String>,
 }
 
+/// How the run goes about it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Run", about = None, long_about = None)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+struct Manner {
+    /// Put the image in the place of another one of the same name, which is removed last
+    #[arg(long)]
+    replace: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Wait until the image is usable (this is the default)
+    #[arg(long, overrides_with = "no_wait")]
+    wait: bool,
+
+    /// Do not wait: the import is only submitted
+    #[arg(long, overrides_with = "wait")]
+    no_wait: bool,
+
+    /// How many locations at once
+    #[arg(long, value_name = "N", default_value = "64")]
+    parallel: usize,
+
+    /// How long the whole run may take, retries included
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = duration)]
+    timeout: Duration,
+
+    /// How often to look at an import
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    poll_interval: Duration,
+}
+
 impl Flags for Args {
     fn talk(&self) -> Talk {
         self.output.talk()
@@ -154,7 +162,7 @@ fn usage(what: &dyn std::fmt::Display) -> Error {
 impl Args {
     /// What is asked of the library.
     pub fn inputs(&self) -> Inputs {
-        let (content, set) = (&self.content, &self.description);
+        let (content, set, run) = (&self.content, &self.description, &self.run);
         Inputs {
             url: self.url.clone(),
             file: self.file.clone(),
@@ -168,12 +176,12 @@ impl Args {
             memory_mib: set.memory,
             boot_disk_gib: set.boot_disk_size,
             tags: set.tags.clone(),
-            parallel: self.parallel,
-            timeout: self.timeout,
-            poll_interval: self.poll_interval,
-            replace: self.replace,
-            wait: !self.no_wait,
-            dry_run: self.dry_run,
+            parallel: run.parallel,
+            timeout: run.timeout,
+            poll_interval: run.poll_interval,
+            replace: run.replace,
+            wait: !run.no_wait,
+            dry_run: run.dry_run,
             skip_url_check: content.skip_url_check,
             trust_checksum: content.trust_checksum,
         }

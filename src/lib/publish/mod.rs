@@ -114,8 +114,10 @@ async fn prepare(
     if let Some(text) = observed.parcel.summary() {
         context.progress.say(&format!("{}: {text}", request.name));
     }
-    let steps = decide(&request, &mut observed);
-    confirm(&request, &mut observed, &steps, &eyes).await?;
+    let mut steps = decide(&request, &observed);
+    if confirm(&request, &mut observed, &steps, &eyes).await? {
+        steps = decide(&request, &observed);
+    }
     Ok(Ready { request, customer, observed, run, steps })
 }
 
@@ -124,7 +126,7 @@ async fn customer(cloud: CloudConfig, context: &Context) -> Result<Customer, Pro
     client.customer().await.map_err(|error| Problem::of(&error))
 }
 
-fn decide(request: &Request, observed: &mut Observed) -> Vec<Planned> {
+fn decide(request: &Request, observed: &Observed) -> Vec<Planned> {
     let goal = Goal {
         name: &request.name,
         content: &observed.parcel.content,
@@ -132,36 +134,33 @@ fn decide(request: &Request, observed: &mut Observed) -> Vec<Planned> {
         settings: &request.settings,
         replace: request.replace,
     };
-    let places = std::mem::take(&mut observed.places);
-    let decided = places.into_iter().map(|(at, seen)| {
-        let planned = seen.map(|seen| {
-            let step = plan(&goal, &seen);
-            (seen, step)
-        });
-        (at, planned)
-    });
-    decided.collect()
+    let planned = |seen: &Seen| (seen.clone(), plan(&goal, seen));
+    let each = observed.places.iter();
+    each.map(|(at, seen)| (at.clone(), seen.as_ref().map(planned).map_err(Clone::clone))).collect()
 }
 
-/// Enforces a SHA-256 by a download, if anything is going to be made at all.
+/// Enforces a SHA-256 by a download, if anything is going to be made at all, or if only that can
+/// tell what an image there holds. Says whether more is known of the content than before.
 async fn confirm(
     request: &Request,
     observed: &mut Observed,
     steps: &[Planned],
     eyes: &Eyes,
-) -> Result<(), Vec<Problem>> {
-    let creates =
-        |planned: &Planned| planned.1.as_ref().is_ok_and(|(_, step)| step.action == Action::Create);
-    if request.trust_checksum || !observed.parcel.unconfirmed() || !steps.iter().any(creates) {
-        return Ok(());
+) -> Result<bool, Vec<Problem>> {
+    let needs = |planned: &Planned| {
+        let step = planned.1.as_ref().map(|(_, step)| step);
+        step.is_ok_and(|step| step.action == Action::Create || step.undecided)
+    };
+    if request.trust_checksum || !observed.parcel.unconfirmed() || !steps.iter().any(needs) {
+        return Ok(false);
     }
     if request.dry_run {
         let text = "the SHA-256 was not checked: only the real run downloads the URL";
         observed.warnings.push(text.to_owned());
-        return Ok(());
+        return Ok(false);
     }
     let problems = observed.parcel.confirm(eyes).await;
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() { Ok(true) } else { Err(problems) }
 }
 
 /// A dry run's row.

@@ -86,11 +86,20 @@ pub struct Step {
     pub why: String,
     /// What could not be verified or does not fit.
     pub warnings: Vec<String>,
+    /// Whether knowing more digests of the source might lead to another step.
+    pub undecided: bool,
 }
 
 impl Step {
     fn new(action: Action, why: impl Into<String>) -> Self {
-        Self { action, retire: vec![], replaces: false, why: why.into(), warnings: vec![] }
+        Self {
+            action,
+            retire: vec![],
+            replaces: false,
+            why: why.into(),
+            warnings: vec![],
+            undecided: false,
+        }
     }
 
     fn refuse(problem: Problem) -> Self {
@@ -120,13 +129,18 @@ impl Step {
 pub fn plan(goal: &Goal, seen: &Seen) -> Step {
     let mut live: Vec<&Had> = seen.had.iter().filter(|had| had.state != State::Gone).collect();
     live.sort_by_key(|had| had.id);
-    if live.is_empty() {
+    let mut step = if live.is_empty() {
         Step::new(Action::Create, "no image has this name")
     } else if goal.replace {
         replace(goal, seen, &live)
     } else {
         respect(goal, seen, &live)
-    }
+    };
+    step.undecided = live.iter().any(|had| {
+        let digest = had.mark.as_ref().is_some_and(|mark| mark.content.has_digest());
+        digest && had.likeness(goal.content) == Likeness::Unknown
+    });
+    step
 }
 
 /// Without `-replace`, whatever has the name stays.
@@ -175,12 +189,7 @@ fn keep(goal: &Goal, had: &Had) -> Step {
     };
     let id = had.id;
     let mut step = Step::new(Action::Keep(id), format!("image {id} is {}", had.status));
-    if likeness == Likeness::Unknown {
-        step.warnings.push(format!(
-            "image {id} has the name and is {}, but its content could not be compared",
-            had.status
-        ));
-    }
+    step.warnings.extend(uncompared(goal, had, likeness));
     let other = differences(goal.settings, &had.settings);
     if !other.is_empty() {
         step.warnings.push(format!(
@@ -191,15 +200,24 @@ fn keep(goal: &Goal, had: &Had) -> Step {
     step
 }
 
+/// Without any digest of the source there is nothing to compare with, which the whole run says
+/// once; but an image that others made is worth a word in any case.
+fn uncompared(goal: &Goal, had: &Had, likeness: Likeness) -> Option<String> {
+    let worth = goal.content.has_digest() || had.mark.is_none();
+    (likeness == Likeness::Unknown && worth).then(|| {
+        format!(
+            "image {} has the name and is {}, but its content could not be compared",
+            had.id, had.status
+        )
+    })
+}
+
 fn join(goal: &Goal, had: &Had) -> Step {
     match comparable(goal, had) {
         Ok(likeness) => {
             let why = format!("image {} is {}", had.id, had.status);
             let mut step = Step::new(Action::Join(had.id), why);
-            if likeness == Likeness::Unknown {
-                step.warnings
-                    .push(format!("the content of image {} could not be compared", had.id));
-            }
+            step.warnings.extend(uncompared(goal, had, likeness));
             step
         }
         Err(problem) => Step::refuse(problem),
@@ -462,6 +480,34 @@ mod tests {
         let twins = [had(1, "CREATED", 'a'), had(2, "CREATED", 'a')];
         assert_eq!(brief(&decide(false, false, &twins, &[2])), "refuse");
         assert_eq!(brief(&decide(false, false, &twins, &[1])), "keep 1 -2");
+    }
+
+    #[test]
+    fn reading_the_source_may_decide_what_its_claims_leave_open() {
+        for (digest, undecided) in [('a', false), ('b', false), ('?', false), ('-', false)] {
+            let step = decide(false, false, &[had(1, "CREATED", digest)], &[]);
+            assert_eq!(step.undecided, undecided, "{digest}");
+        }
+        let mut by_md5 = had(1, "CREATED", '?');
+        let known = Content { md5: Some("c".repeat(32)), ..Content::default() };
+        by_md5.mark = Some(Mark { run: RunId(1), content: known });
+        assert!(decide(false, true, &[by_md5], &[]).undecided);
+    }
+
+    #[test]
+    fn without_a_digest_only_what_others_made_is_worth_a_word() {
+        let (content, settings) = (Content::default(), Settings::default());
+        let goal = Goal {
+            name: "k",
+            content: &content,
+            given: false,
+            settings: &settings,
+            replace: false,
+        };
+        for (digest, warned) in [('a', 0), ('?', 0), ('-', 1)] {
+            let seen = Seen { had: vec![had(1, "CREATED", digest)], ..Seen::default() };
+            assert_eq!(plan(&goal, &seen).warnings.len(), warned, "{digest}");
+        }
     }
 
     #[test]

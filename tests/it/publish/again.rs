@@ -6,7 +6,7 @@ use capvco::sim::World;
 use capvco::sim::world::{Image, Status};
 
 use super::{
-    BE, NAME, NL, QT, calls, image, images, only, other_image, publish, publishing, results,
+    BE, NAME, NL, QT, calls, image, images, md5, only, other_image, publish, publishing, results,
     server, sha256, slow_cloud,
 };
 use crate::support::cloud::{cloud, own_image};
@@ -38,6 +38,19 @@ async fn other_content_under_the_name_is_refused() {
     let done = publish(&sim, &server, "/other.qcow2", &sum(&other_image())).await.expect(3);
     done.says("other content").says("-replace to put this image in its place");
     assert_eq!(only(&sim, BE).image_id, id);
+}
+
+#[tokio::test]
+async fn an_image_known_by_its_md5_is_recognised_by_its_sha256() {
+    let sim = cloud("publish-crosswise", World::small()).await;
+    let server = server(&[]).await;
+    let by_md5 = format!("-locations {BE} -md5 {}", md5(&image()));
+    publish(&sim, &server, "/k8s.qcow2", &by_md5).await.expect(0);
+    let by_sha = format!("-locations {BE} -output json -sha256 {}", sha256(&image()));
+    let done = publish(&sim, &server, "/k8s.qcow2", &by_sha).await.expect(0);
+    assert_eq!(results(&done), format!("{BE}:unchanged"), "one download tells");
+    let other = format!("-locations {BE} -sha256 {}", sha256(&other_image()));
+    publish(&sim, &server, "/other.qcow2", &other).await.expect(3).says("other content");
 }
 
 #[tokio::test]

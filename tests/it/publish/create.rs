@@ -1,7 +1,7 @@
 //! An image that is not there yet: the published command line, what is told to the cloud, and
 //! what is printed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capvco::sim::World;
 use capvco::sim::rules::CreateReply;
@@ -174,4 +174,21 @@ async fn without_waiting_the_import_is_submitted() {
     let again = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
     assert_eq!(results(&again), format!("{BE}:joined"));
     assert_eq!(images(&sim, BE).len(), 1);
+}
+
+#[tokio::test]
+async fn fifty_locations_take_hardly_longer_than_one() {
+    let names: Vec<String> = (0..50).map(|n| format!("loc-{n:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::of("acme_1", &names);
+    world.rules.latency = Duration::from_millis(100);
+    world.rules.import_time = Duration::from_secs(1);
+    let sim = cloud("publish-fifty", world).await;
+    let server = server(&[]).await;
+    let begun = Instant::now();
+    let done =
+        publish(&sim, &server, "/k8s.qcow2", "-locations all -output ndjson").await.expect(0);
+    assert_eq!(done.out.matches("\"created\"").count(), 50, "{}", done.out);
+    // One after the other they would take 80 s; the bench measures the ratio.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }

@@ -73,7 +73,7 @@ async fn a_wrong_md5_is_enforced_by_the_cloud() {
     let server = server(&[]).await;
     let more = format!("-locations {BE} -md5 {}", md5(&other_image()));
     let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(1);
-    done.says("the import failed").says("the cloud was told to expect the MD5");
+    done.says("the import failed").says("it was told to expect the MD5");
     assert!(images(&sim, BE).is_empty());
 }
 

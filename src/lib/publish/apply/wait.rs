@@ -74,11 +74,10 @@ impl Here<'_> {
         };
         let mut problem = Problem::new(Class::Invalid, what);
         problem.hints.extend(self.redirect_hint());
-        if let Some(md5) = &self.job.spec.md5_sum {
-            problem.hints.push(format!(
-                "the cloud was told to expect the MD5 {md5}: check that the source still has it"
-            ));
-        }
+        problem.hints.push(self.job.spec.md5_sum.as_ref().map_or_else(
+            || "the cloud does not say why; can it reach and read the source?".to_owned(),
+            |md5| format!("the cloud does not say why; it was told to expect the MD5 {md5}: does the source still have that?"),
+        ));
         self.show("removing the failed import");
         self.fly(|flight| flight.removing = vec![id]);
         match self.remove(id).await {
