@@ -40,12 +40,6 @@ impl Firmware {
             (false, false) => Self::Unknown,
         }
     }
-
-    /// Whether the table speaks against booting with UEFI (`uefi`) or with BIOS (otherwise).
-    #[must_use]
-    pub fn contradicts(self, uefi: bool) -> bool {
-        matches!((self, uefi), (Self::Bios, true) | (Self::Uefi, false))
-    }
 }
 
 /// A disk as its guest sees it.
@@ -300,13 +294,6 @@ mod tests {
         let header = qcow2::read(&file).unwrap();
         let mut guest = qcow2::Guest::new(Cursor::new(&file), header);
         assert_eq!(firmware(&mut guest).unwrap(), Firmware::Unknown);
-    }
-
-    #[test]
-    fn only_a_clear_contradiction_is_one() {
-        assert!(Firmware::Bios.contradicts(true) && Firmware::Uefi.contradicts(false));
-        assert!(!Firmware::Both.contradicts(true) && !Firmware::Unknown.contradicts(true));
-        assert_eq!(Firmware::Both.to_string(), "BIOS and UEFI");
     }
 
     proptest! {

@@ -203,11 +203,12 @@ impl Fault for SourceError {
             Self::Unfit { unfit, .. } => unfit.hint().unwrap_or_default(),
             Self::NotAFile(_) => "use `-file -` to read an image from a pipe",
             Self::Spool { source, .. } if is_full(source) => {
-                "choose a folder with more room with --spool-dir or TMPDIR, or publish a file"
+                "set TMPDIR to a folder with more room, or publish a file"
             }
-            Self::Spool { .. } => "choose another folder with --spool-dir or TMPDIR",
+            Self::Spool { .. } => "set TMPDIR to another folder",
             Self::SidecarConflict { .. } => {
-                "give the right checksum with -sha256 or -md5, which then stands above these files"
+                "these files must agree: have them mended, or download the image, compare it yourself, \
+                 and publish it with -file and -sha256"
             }
             Self::Changed { .. } | Self::FileChanged(_) => {
                 "wait until whoever writes the image has finished, and run the same command again"
@@ -258,6 +259,6 @@ mod tests {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let error = SourceError::Spool { dir: "/tmp".into(), written: 7, source: full };
         assert!(error.to_string().contains("/tmp"), "{error}");
-        assert!(error.hints()[0].contains("--spool-dir"));
+        assert!(error.hints()[0].contains("TMPDIR"));
     }
 }

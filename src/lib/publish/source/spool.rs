@@ -96,7 +96,7 @@ mod tests {
         let none = dir.path().join("none");
         let error = spool(&b"x"[..], Some(&none)).await.unwrap_err();
         assert!(error.to_string().contains("none"), "{error}");
-        assert!(error.hints()[0].contains("--spool-dir"));
+        assert!(error.hints()[0].contains("TMPDIR"));
     }
 
     #[cfg(target_os = "linux")]
