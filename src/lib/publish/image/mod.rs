@@ -240,7 +240,10 @@ pub fn examine(head: &[u8], total: u64) -> Result<Facts, Unfit> {
     let format = recognise(head, total).map_err(Unfit::Alien)?;
     let mut facts = Facts { format, virtual_bytes: None, warnings: Vec::new() };
     match format {
-        Format::Raw => facts.virtual_bytes = Some(total),
+        Format::Raw => {
+            facts.virtual_bytes = Some(total);
+            facts.warnings.extend(cut_off(head, total));
+        }
         Format::Vmdk => {}
         Format::Qcow2 => {
             let header = qcow2::read(head).map_err(Unfit::Qcow2)?;
@@ -258,6 +261,15 @@ pub fn examine(head: &[u8], total: u64) -> Result<Facts, Unfit> {
         ));
     }
     Ok(facts)
+}
+
+/// A raw disk that ends before its own partition table says so.
+fn cut_off(head: &[u8], total: u64) -> Option<String> {
+    let needs = partitions::gpt_reaches(head).filter(|needs| *needs > total)?;
+    Some(format!(
+        "the partition table is of a disk of {needs} bytes, and the image has {total}: it is \
+         probably cut off"
+    ))
 }
 
 #[cfg(test)]
@@ -320,6 +332,10 @@ mod tests {
         let facts = examine(&mbr, 20 << 20).unwrap();
         assert_eq!((facts.format, facts.virtual_bytes), (Format::Raw, Some(20 << 20)));
         assert_eq!(recognise(&at(512, b"EFI PART"), 1 << 20), Ok(Format::Raw));
+        let mut gpt = at(512, b"EFI PART");
+        gpt[512 + 32..512 + 40].copy_from_slice(&((20_u64 << 20) / 512 - 1).to_le_bytes());
+        assert_eq!(examine(&gpt, 20 << 20).unwrap().warnings, Vec::<String>::new());
+        assert!(examine(&gpt, 19 << 20).unwrap().warnings[0].contains("cut off"));
         assert_eq!(recognise(&at(4096, b"EFI PART"), 1 << 20), Ok(Format::Raw));
     }
 

@@ -119,6 +119,15 @@ pub(super) fn sector_kind(head: &[u8]) -> Sector {
     }
 }
 
+/// How long the disk must be at least, as the GPT at its beginning says: its copy lies at the end.
+pub(super) fn gpt_reaches(head: &[u8]) -> Option<u64> {
+    SECTOR_SIZES.into_iter().find_map(|size| {
+        let header = head.get(usize::try_from(size).ok()?..)?.strip_prefix(GPT_MAGIC)?;
+        let copy = u64::from_le_bytes(header.get(24..32)?.try_into().ok()?);
+        copy.checked_add(1)?.checked_mul(size)
+    })
+}
+
 /// Status byte and type byte of the four partitions.
 fn mbr_entries(sector: &[u8]) -> impl Iterator<Item = (u8, u8)> {
     sector[ENTRIES_AT..SIGNATURE_AT].chunks_exact(16).map(|entry| (entry[0], entry[4]))
@@ -277,6 +286,16 @@ mod tests {
         for (n, (disk, want)) in table.iter().enumerate() {
             assert_eq!(raw(disk), *want, "row {n}");
         }
+    }
+
+    #[test]
+    fn a_gpt_tells_where_its_disk_ends() {
+        let mut disk = gpt(512, &[ESP]);
+        disk[512 + 32..512 + 40].copy_from_slice(&99_u64.to_le_bytes());
+        assert_eq!(gpt_reaches(&disk), Some(100 * 512));
+        disk[512 + 32..512 + 40].fill(0xff);
+        assert_eq!((gpt_reaches(&disk), gpt_reaches(&disk[..530])), (None, None));
+        assert_eq!(gpt_reaches(&mbr(0xeb, 0, 0x83)), None);
     }
 
     #[test]
