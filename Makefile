@@ -21,7 +21,7 @@ clippy:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --quiet
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --no-deps --document-private-items --quiet
 
 # Also holds the generated references to the programs.
 fast-tests:

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test, and what serves it, may stop at any surprise")]
 
 mod house;
+mod manners;
 mod publish;
+mod references;
 mod resolve;
 mod shape;
 mod sim_access;
@@ -14,5 +16,7 @@ mod sim_source;
 mod sim_uploads;
 mod source_download;
 mod source_url;
+mod static_binary;
+#[allow(dead_code, reason = "shared vocabulary: not every test uses every word")]
 mod support;
 mod vco_client;

@@ -115,6 +115,12 @@ impl Program {
         child
     }
 
+    /// Starts it with `stdin` to read, which may stay open for as long as the test likes.
+    pub fn spawn_reading(&mut self, stdin: impl Into<Stdio>) -> Child {
+        self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.spawn().expect("the program starts")
+    }
+
     /// Runs it to its end without holding up the test's runtime.
     pub async fn run(mut self) -> Done {
         let child = self.spawn();

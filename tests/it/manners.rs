@@ -1,0 +1,126 @@
+//! The manners that all programs share: flags, colours, secrets, signals, closed pipes.
+
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::support::program::{Program, e2e, finish, imagepublish, imageresolve};
+
+const PROGRAMS: [(&str, fn() -> Program); 3] = [
+    ("capvco-imagepublish", imagepublish),
+    ("capvco-imageresolve", imageresolve),
+    ("capvco-e2e", e2e),
+];
+
+/// A resolve that would talk to nobody: port 9 of this machine.
+fn resolve() -> Program {
+    imageresolve().words(
+        "-portal-url http://127.0.0.1:9 -customer acme_1 -locations be-1 -name k8s -retry-for 0s",
+    )
+}
+
+#[tokio::test]
+async fn every_program_says_its_version_and_its_help_on_stdout() {
+    for (name, program) in PROGRAMS {
+        for flag in ["-V", "--version", "-version"] {
+            let done = program().arg(flag).run().await.expect(0);
+            assert_eq!(done.out, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
+            assert_eq!(done.err, "");
+        }
+        let done = program().arg("-help").run().await.expect(0);
+        assert!(done.out.contains(&format!("Usage: {name}")), "{}", done.out);
+        assert_eq!(done.err, "");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_flag_is_named_and_ends_with_two() {
+    for (_, program) in PROGRAMS {
+        let done = program().words("-frobnicate x").run().await.expect(2).says("--frobnicate");
+        assert_eq!(done.out, "");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_stdout_is_no_failure() {
+    for (_, program) in PROGRAMS {
+        let mut child = program().arg("--help").spawn();
+        drop(child.stdout.take());
+        let done = finish(child).await.expect(0);
+        assert_eq!(done.err, "");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_needed_and_never_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    resolve().run().await.expect(2).says("no token").says("hint: set VCO_TOKEN");
+    resolve().env("VCO_TOKEN", "").run().await.expect(2).says("no token");
+    resolve().env("VCO_TOKEN", " \n").run().await.expect(2).says("VCO_TOKEN is empty");
+    resolve().words("-token-file -").stdin("\n").run().await.expect(2).says("stdin is empty");
+    let absent = resolve().arg("--token-file").arg(&file).run().await.expect(2);
+    absent.says("error: read the token in").says("caused by: No such file");
+    std::fs::write(&file, "\n").unwrap();
+    resolve().env("VCO_TOKEN_FILE", &file).run().await.expect(2).says("is empty");
+}
+
+#[tokio::test]
+async fn a_token_that_others_can_read_earns_a_warning_even_when_quiet() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "t").unwrap();
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let done = resolve().arg("-q").arg("-token-file").arg(file.path()).run().await.expect(4);
+    done.says("warning: others can read the token");
+}
+
+#[tokio::test]
+async fn colours_are_used_where_they_are_wished_for() {
+    let red = "\u{1b}[1;31merror:\u{1b}[0m";
+    let shown = resolve().words("-color always").run().await.expect(2).err;
+    assert!(shown.contains(red), "{shown}");
+    for (color, variable) in [("auto", "1"), ("never", ""), ("auto", "")] {
+        let program = resolve().words("-color").arg(color).env("NO_COLOR", variable);
+        let shown = program.run().await.expect(2).err;
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+    // The parser's own errors obey too.
+    let shown = resolve().words("-color always -frobnicate").run().await.expect(2).err;
+    assert!(shown.contains("\u{1b}["), "{shown}");
+}
+
+/// Waits until the program catches SIGTERM, as the kernel says.
+async fn until_signals_are_caught(child: &Child) {
+    let path = format!("/proc/{}/status", child.id());
+    for _ in 0..1000 {
+        let status = std::fs::read_to_string(&path).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        if caught.is_some_and(|mask| mask & (1 << 14) != 0) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the program never caught SIGTERM");
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once() {
+    // Reading a token that never comes, the program cannot obey the first signal.
+    let (never, held_open) = std::io::pipe().unwrap();
+    let mut child = resolve().words("-token-file -").spawn_reading(never);
+    until_signals_are_caught(&child).await;
+    signal(&child, "INT");
+    let mut first = [0; 8];
+    let mut said = child.stderr.take().unwrap();
+    std::io::Read::read_exact(&mut said, &mut first).unwrap();
+    assert_eq!(&first, b"stopping");
+    signal(&child, "TERM");
+    finish(child).await.expect(130);
+    drop(held_open);
+}
