@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::support::program::{Program, e2e, finish, imagepublish, imageresolve};
 
-const PROGRAMS: [(&str, fn() -> Program); 3] = [
+type Start = fn() -> Program;
+
+const PROGRAMS: [(&str, Start); 3] = [
     ("capvco-imagepublish", imagepublish),
     ("capvco-imageresolve", imageresolve),
     ("capvco-e2e", e2e),

@@ -61,7 +61,8 @@ fn hold(name: &str, page: &str) {
         return;
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/reference/{name} is out of date: run `make generate`\n{page}");
+    let now = page.lines().find(|line| !kept.lines().any(|old| old == *line));
+    assert!(kept == page, "docs/reference/{name} is out of date: run `make generate`\n{now:?}");
 }
 
 #[tokio::test]

@@ -16,22 +16,18 @@ use crate::support::program::program;
 use crate::support::rust_text::root;
 
 const HOST: &str = "portal.capvco.test";
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds what `make release-binaries` builds, in the folder where it builds it.
+/// Builds one of the release binaries, just as a release does.
 fn build() -> PathBuf {
-    let target = root().join("target/static");
-    let built = Command::new(env!("CARGO"))
-        .current_dir(root())
-        .args(["build", "--locked", "--release", "--quiet", "--target", TARGET, "--target-dir"])
-        .arg(&target)
-        .args(["--bin", "capvco-imageresolve"])
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+    let dist = root().join("target/static/dist");
+    let built = Command::new(root().join("scripts/release-binaries"))
+        .args(["x86_64-unknown-linux-gnu", "capvco-imageresolve"])
+        .env("CAPVCO_DIST", &dist)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .status()
-        .expect("cargo can be started");
-    assert!(built.success(), "the static binary was not built");
-    target.join(TARGET).join("release/capvco-imageresolve")
+        .output()
+        .expect("the script can be started");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    dist.join("capvco-imageresolve_linux_amd64")
 }
 
 /// A root folder that holds the binary, a resolv.conf, and the test's own authority.
