@@ -60,6 +60,7 @@ impl Here<'_> {
         let pieces = cut(facts.bytes, upload.part_size)
             .map_err(|text| Failure::clean(Problem::new(Class::Transient, text)))?;
         let sent: Mutex<BTreeMap<u32, u64>> = Mutex::default();
+        let begun = job.clock.elapsed();
         let parts = stream::iter(pieces)
             .map(|piece| self.part(facts, &upload, piece, &sent))
             .buffer_unordered(PARTS_AT_ONCE)
@@ -71,6 +72,8 @@ impl Here<'_> {
         }
         let mut parts = parts?;
         parts.sort_unstable();
+        let took = job.clock.elapsed().saturating_sub(begun).as_secs_f64();
+        job.progress.say(&format!("{}: uploaded {} bytes in {took:.3} s", self.at, facts.bytes));
         Ok(Uploaded { upload, parts })
     }
 
