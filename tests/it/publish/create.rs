@@ -192,3 +192,21 @@ async fn fifty_locations_take_hardly_longer_than_one() {
     // One after the other they would take 80 s; the bench measures the ratio.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
+
+#[tokio::test]
+async fn one_at_a_time_is_possible_and_a_reader_may_go_away() {
+    let sim = slow_cloud("publish-serial", Duration::from_millis(300)).await;
+    let server = server(&[]).await;
+    let words = "-locations all -parallel 1 -output ndjson";
+    let mut child = super::publishing(&sim, &server, "/k8s.qcow2", words).spawn();
+    drop(child.stdout.take());
+    crate::support::program::finish(child).await.expect(0);
+    let posts: Vec<usize> = sim
+        .journal()
+        .iter()
+        .enumerate()
+        .filter(|(_, e)| e.method == "POST")
+        .map(|(place, _)| place)
+        .collect();
+    assert!(posts[1] - posts[0] > 3 && posts[2] - posts[1] > 3, "not at once: {posts:?}");
+}

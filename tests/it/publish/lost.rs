@@ -109,3 +109,38 @@ async fn a_location_that_is_down_does_not_stop_the_others() {
     );
     assert!(done.json()["results"][1]["error"].as_str().unwrap().contains("503"), "{}", done.out);
 }
+
+#[tokio::test]
+async fn a_location_that_hangs_does_not_stop_the_others() {
+    let sim = cloud("publish-hangs", World::small()).await;
+    sim.fault(format!("listCustomerImages@{NL}=hang*inf").parse().unwrap());
+    let server = server(&[]).await;
+    let more = "-locations all --cloud-read-timeout 1s -output json";
+    let done = publish(&sim, &server, "/k8s.qcow2", more).await.expect(4);
+    assert_eq!(
+        results(&done),
+        "be-mac-dc01-001:created nl-rmd-dc01-001:failed qt-gen-dc01-003:created"
+    );
+    assert!(images(&sim, NL).is_empty());
+}
+
+#[tokio::test]
+async fn a_cloud_that_falls_silent_during_an_import_is_waited_for() {
+    let faults = ["getImage#2=hang*inf"];
+    let more = "--cloud-read-timeout 500ms -retry-for 1s -timeout 4s";
+    let (sim, word, code) = under("publish-silent", &faults, more).await;
+    // The last look is a list, which still works and shows that the import went well.
+    assert_eq!((word.as_str(), code), ("be-mac-dc01-001:created", 0));
+    only(&sim, BE);
+}
+
+#[tokio::test]
+async fn lists_that_are_cut_or_are_pages_are_read_again() {
+    for fault in
+        ["listCustomerImages=cut-json", "listCustomerImages#2=html-page", "recycleBin=500*inf"]
+    {
+        let (sim, word, code) = under("publish-cut", &[fault], "").await;
+        assert_eq!((word.as_str(), code), ("be-mac-dc01-001:created", 0), "{fault}");
+        only(&sim, BE);
+    }
+}

@@ -7,7 +7,7 @@ use capvco::sim::world::Status;
 use super::{BE, NL, images, only, publish, publishing, results, server, slow_cloud};
 use crate::support::program::{Done, finish};
 
-async fn interrupted(
+pub async fn interrupted(
     sim: &capvco::sim::Sim,
     mut program: crate::support::program::Program,
     ready: impl Fn(&capvco::sim::Sim) -> bool,

@@ -135,3 +135,18 @@ async fn a_file_that_changes_while_it_is_uploaded_makes_no_image() {
     done.says("changed");
     assert!(images(&sim, BE).is_empty());
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_upload_that_is_interrupted_makes_no_image() {
+    let sim = cloud("publish-upload-stop", world()).await;
+    sim.fault("UploadImagePart#3=hang*inf".parse().unwrap());
+    let folder = folder(&image());
+    let program = program(&sim).words("-file").arg(&folder.file);
+    let program = program.words(&format!("-name {NAME} -locations {BE} -output json"));
+    let under_way = |sim: &Sim| sim.journal().iter().any(|e| e.method == "PUT");
+    let done = super::stop::interrupted(&sim, program, under_way).await.expect(3);
+    assert_eq!(results(&done), format!("{BE}:interrupted"));
+    done.says("the upload was broken off and made no image");
+    assert!(images(&sim, BE).is_empty());
+}

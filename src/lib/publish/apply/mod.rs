@@ -64,6 +64,8 @@ pub struct Context {
 /// What one location has set going.
 #[derive(Debug, Clone, Default)]
 struct Flight {
+    /// Parts of a file were sent; by themselves they are no image.
+    uploading: bool,
     /// A create was sent, and nothing proves that it did not happen.
     sent: bool,
     /// The image that is waited for, made by this run or not.
@@ -296,7 +298,8 @@ impl Here<'_> {
 
     fn row(&self, outcome: Outcome, id: ImageId) -> Row {
         let mut row = Row::new(self.at.clone(), outcome, Some(id));
-        row.fate.touched = outcome != Outcome::Unchanged || !self.step.retire.is_empty();
+        let ours = !matches!(outcome, Outcome::Unchanged | Outcome::Joined);
+        row.fate.touched = ours || !self.step.retire.is_empty();
         row
     }
 }

@@ -109,6 +109,10 @@ impl Here<'_> {
             Found::Nothing | Found::Done(_) if flight.sent => {
                 told("; nothing is in flight", "the same command starts over").touched()
             }
+            Found::Nothing | Found::Done(_) if flight.uploading => told(
+                "; the upload was broken off and made no image",
+                "the same command starts over",
+            ),
             Found::Nothing | Found::Done(_) => {
                 told(" before anything was sent", "the same command starts over")
             }

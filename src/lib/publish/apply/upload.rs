@@ -57,6 +57,7 @@ impl Here<'_> {
         let extension = job.parcel.format().map_or_else(String::new, |format| format!(".{format}"));
         let file_name = format!("{}{extension}", job.request.name);
         let upload = job.customer.start_upload(self.at, &file_name).await?;
+        self.fly(|flight| flight.uploading = true);
         let pieces = cut(facts.bytes, upload.part_size)
             .map_err(|text| Failure::clean(Problem::new(Class::Transient, text)))?;
         let sent: Mutex<BTreeMap<u32, u64>> = Mutex::default();

@@ -54,9 +54,8 @@ pub async fn observe(
     }
     if let Some(parcel) = &mut parcel {
         problems.extend(parcel.misfit(&request.settings));
-        let short = parcel.content.bytes.is_some_and(|bytes| bytes <= SHORT_DOWNLOAD);
-        if !problems.is_empty() && short && !request.trust_checksum {
-            problems.extend(parcel.confirm(eyes).await);
+        if !problems.is_empty() {
+            problems.extend(reveal(parcel, request.trust_checksum, eyes).await);
         }
     }
     match (parcel, looked) {
@@ -78,10 +77,7 @@ pub async fn rest(
     let parcel = async {
         let Some(source) = &rejected.source else { return vec![] };
         match source::parcel(source, &rejected.given, eyes).await {
-            Ok(mut parcel) if parcel.content.bytes.is_some_and(|n| n <= SHORT_DOWNLOAD) => {
-                parcel.confirm(eyes).await
-            }
-            Ok(_) => vec![],
+            Ok(mut parcel) => reveal(&mut parcel, rejected.trust_checksum, eyes).await,
             Err(problems) => problems,
         }
     };
@@ -95,6 +91,12 @@ pub async fn rest(
     let (mut problems, more) = tokio::join!(parcel, places);
     problems.extend(more);
     problems
+}
+
+/// What a short download says against a checksum, in a run that is refused anyway.
+async fn reveal(parcel: &mut Parcel, trust: bool, eyes: &Eyes) -> Vec<Problem> {
+    let short = parcel.content.bytes.is_some_and(|bytes| bytes <= SHORT_DOWNLOAD);
+    if short && !trust { parcel.confirm(eyes).await } else { vec![] }
 }
 
 fn keep<T>(result: Result<T, Vec<Problem>>, problems: &mut Vec<Problem>) -> Option<T> {

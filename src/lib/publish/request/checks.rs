@@ -175,26 +175,7 @@ pub(super) fn combinations(inputs: &Inputs) -> Vec<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::request::Request;
-
-    fn fine() -> Inputs {
-        Inputs {
-            url: Some("https://images.example/k8s.qcow2".to_owned()),
-            name: "k8s-v1.35.8".to_owned(),
-            locations: "qt-gen-dc01-003".to_owned(),
-            ..Inputs::default()
-        }
-    }
-
-    /// What is wrong with [`fine`] after a change.
-    fn wrong(change: impl FnOnce(&mut Inputs)) -> Vec<String> {
-        let mut inputs = fine();
-        change(&mut inputs);
-        Request::new(&inputs).err().map_or_else(Vec::new, |rejected| {
-            assert!(rejected.problems.iter().all(|p| p.class == crate::fault::Class::Usage));
-            rejected.problems.into_iter().map(|p| p.text).collect()
-        })
-    }
+    use crate::publish::request::tests::wrong;
 
     #[test]
     fn names_are_what_needs_no_quoting() {

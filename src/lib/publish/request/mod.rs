@@ -134,6 +134,8 @@ pub struct Rejected {
     pub places: Option<Places>,
     /// The checksums, as far as they were right.
     pub given: Content,
+    /// Whether a SHA-256 is only to be recorded.
+    pub trust_checksum: bool,
 }
 
 impl Request {
@@ -179,7 +181,10 @@ impl Request {
                 };
                 Ok(Self::whole(inputs, source, places, given, settings))
             }
-            (source, places) => Err(Box::new(Rejected { problems, source, places, given })),
+            (source, places) => {
+                let trust_checksum = inputs.trust_checksum;
+                Err(Box::new(Rejected { problems, source, places, given, trust_checksum }))
+            }
         }
     }
 
@@ -212,6 +217,7 @@ fn take<T>(result: Result<T, Problem>) -> (Option<T>, Result<(), Problem>) {
 mod tests {
     use super::*;
 
+    /// What needs no correction.
     fn fine() -> Inputs {
         Inputs {
             url: Some("https://images.example/k8s.qcow2".to_owned()),
@@ -222,7 +228,7 @@ mod tests {
     }
 
     /// What is wrong with [`fine`] after a change.
-    fn wrong(change: impl FnOnce(&mut Inputs)) -> Vec<String> {
+    pub(super) fn wrong(change: impl FnOnce(&mut Inputs)) -> Vec<String> {
         let mut inputs = fine();
         change(&mut inputs);
         Request::new(&inputs).err().map_or_else(Vec::new, |rejected| {
