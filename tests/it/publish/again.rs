@@ -10,6 +10,7 @@ use super::{
     server, sha256, slow_cloud,
 };
 use crate::support::cloud::{cloud, own_image};
+use crate::support::program::{Done, Program};
 
 #[tokio::test]
 async fn what_is_there_is_left_alone() {
@@ -20,7 +21,7 @@ async fn what_is_there_is_left_alone() {
     let asked = server.asked().len();
     let again = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
     assert_eq!(results(&again), format!("{BE}:unchanged {NL}:unchanged"));
-    let id = |done: &crate::support::program::Done| done.json()["results"][0]["image_id"].clone();
+    let id = |done: &Done| done.json()["results"][0]["image_id"].clone();
     assert_eq!(id(&again), id(&first));
     let later = server.asked().split_off(asked);
     let whole = later.iter().filter(|a| a.method == "GET" && a.range.is_none());
@@ -118,22 +119,81 @@ async fn a_loser_that_is_ready_first_waits_for_the_winner() {
     let sim = cloud("publish-race-loser", world).await;
     let server = server(&[]).await;
     let more = format!("-locations {BE} -output json");
-    let run = || publishing(&sim, &server, "/k8s.qcow2", &more).run();
-    let late = async {
-        tokio::time::sleep(Duration::from_millis(400)).await;
-        run().await
-    };
+    let run = || publishing(&sim, &server, "/k8s.qcow2", &more);
     let second_is_quick = async {
         while images(&sim, BE).is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         sim.world(|world| world.site(BE).import_time = Some(Duration::from_millis(100)));
     };
-    let (first, second, ()) = tokio::join!(run(), late, second_is_quick);
+    let ((first, second), ()) = tokio::join!(race(&sim, run(), run()), second_is_quick);
     assert_eq!(results(&first.expect(0)), format!("{BE}:created"));
     assert_eq!(results(&second.expect(0)), format!("{BE}:joined"));
     assert_eq!(only(&sim, BE).image_id, 101, "the lowest id wins");
     assert_eq!(calls(&sim, "DELETE", "/102"), 1);
+}
+
+/// Two runs that both look before either has made anything; returns them in the order of their
+/// images.
+async fn race(sim: &capvco::sim::Sim, first: Program, second: Program) -> (Done, Done) {
+    sim.world(|world| world.rules.write_latency = Duration::from_secs(1));
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        second.run().await
+    };
+    tokio::join!(first.run(), late)
+}
+
+#[tokio::test]
+async fn where_the_winner_fails_the_other_stands() {
+    let mut world = World::small();
+    world.rules.import_time = Duration::from_secs(1);
+    world.site(BE).imports_fail = true;
+    let sim = cloud("publish-race-heir", world).await;
+    let server = server(&[]).await;
+    let more = format!("-locations {BE} -output json");
+    let run = || publishing(&sim, &server, "/k8s.qcow2", &more);
+    let only_the_first_fails = async {
+        while images(&sim, BE).first().is_none_or(|i| i.status != Status::Error) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        sim.world(|world| world.site(BE).imports_fail = false);
+    };
+    let ((first, second), ()) = tokio::join!(race(&sim, run(), run()), only_the_first_fails);
+    first.expect(1).says("the import failed: image 101");
+    assert_eq!(results(&second.expect(0)), format!("{BE}:created"));
+    assert_eq!(only(&sim, BE).image_id, 102);
+}
+
+#[tokio::test]
+async fn two_runs_of_different_content_do_not_both_win() {
+    let sim = slow_cloud("publish-race-clash", Duration::from_millis(500)).await;
+    let server = server(&[]).await;
+    let run = |path: &str, bytes: &[u8]| {
+        let more = format!("-locations {BE} -sha256 {} -output json", sha256(bytes));
+        publishing(&sim, &server, path, &more)
+    };
+    let one = run("/k8s.qcow2", &image());
+    let two = run("/other.qcow2", &other_image());
+    let (first, second) = race(&sim, one, two).await;
+    first.expect(0);
+    second
+        .expect(1)
+        .says("another run published other content as image 101")
+        .says("ours was removed");
+    assert!(only(&sim, BE).tags.contains(&sha256(&image())));
+}
+
+#[tokio::test]
+async fn a_joined_import_that_fails_is_not_ours_to_remove() {
+    let sim = slow_cloud("publish-join-fails", Duration::from_secs(2)).await;
+    sim.world(|world| world.site(BE).imports_fail = true);
+    let server = server(&[]).await;
+    publish(&sim, &server, "/k8s.qcow2", &format!("-locations {BE} -no-wait")).await.expect(0);
+    let done = publish(&sim, &server, "/k8s.qcow2", &format!("-locations {BE}")).await.expect(1);
+    done.says("the import that was joined failed: image 101 is ERROR")
+        .says("-replace makes a new one");
+    assert_eq!(calls(&sim, "DELETE", ""), 0);
 }
 
 /// A published image, then changed by hand.
