@@ -26,7 +26,7 @@ doc:
 # Also holds the generated references to the programs.
 fast-tests:
 	$(CARGO) test --locked --quiet --lib --bins
-	$(CARGO) test --locked --quiet --test it -- house:: shape:: references:: support::
+	$(CARGO) test --locked --quiet --test it -- house:: shape:: references:: manners:: support::
 
 deny:
 	scripts/test-tools lint

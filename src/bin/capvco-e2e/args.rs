@@ -71,7 +71,7 @@ pub struct CloudFlags {
     #[arg(long, value_name = "WHETHER")]
     pub rate_limit: Option<OnOff>,
 
-    /// What shall go wrong: OPERATION[@LOCATION][#NTH]=KIND[:ARG][*COUNT], or @FILE, a YAML list
+    /// What shall go wrong: `OPERATION[@LOCATION][#NTH]=KIND[:ARG][*COUNT]`, or @FILE, a YAML list
     /// of such; may be repeated
     #[arg(long, value_name = "SPEC")]
     pub fault: Vec<Faults>,

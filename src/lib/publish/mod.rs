@@ -2,7 +2,7 @@
 //!
 //! **Purpose.** The whole job of `capvco-imagepublish`, in five stations: [`request`] is what was
 //! asked; [`observe`] looks at the source and at every location, all at once, and finds everything
-//! that is wrong before anything is sent; [`plan`] decides, purely, what each location needs;
+//! that is wrong before anything is sent; [`mod@plan`] decides, purely, what each location needs;
 //! [`apply`] does it side by side; [`report`] says how it ended.
 //!
 //! **What may enter.** The ground rooms and `vco`. [`source`] and [`image`] know URLs, files and
@@ -14,7 +14,7 @@
 //! old image of a replacement goes last. Nothing that was left behind goes unsaid.
 //!
 //! **How to add one more.** A check of the inputs by themselves: a line in [`request`]; a check
-//! against the world: one in [`observe`]. Something to decide: a case in [`plan`] and a row in
+//! against the world: one in [`observe`]. Something to decide: a case in [`mod@plan`] and a row in
 //! its table. A result word: a variant of [`report::Outcome`], which is a published interface.
 
 pub mod apply;

@@ -2,7 +2,7 @@
 //!
 //! Purpose: to know before anything is sent whether the source is an image, how long it is and
 //! what its bytes add up to. [`Probe`] looks at URLs the way the cloud will (vco-api.md 3.2,
-//! G8S: HEAD first, then GET), [`check_file`] at files, [`spool`] keeps what comes through a
+//! G8S: HEAD first, then GET), [`check_file`] at files, [`spool()`] keeps what comes through a
 //! pipe.
 //!
 //! What may enter: `reqwest`, in this folder only; `vco` for its TLS set-up.
