@@ -1,7 +1,7 @@
 //! Does what was planned, at all locations side by side: the only part that changes anything.
 //!
 //! Each location goes its own way through `create` (which may `upload` first), `wait`, `settle`
-//! and `remove`, and keeps a [`Flight`] of what it has set going, so that a run that ends early
+//! and `remove`, and keeps a `Flight` of what it has set going, so that a run that ends early
 //! can say what is in flight.
 
 mod create;
@@ -72,8 +72,6 @@ struct Flight {
     image: Option<ImageId>,
     /// That image's last known state.
     status: Option<String>,
-    /// Images that are being removed.
-    removing: Vec<ImageId>,
 }
 
 /// Why a location failed, and what that leaves.
@@ -271,13 +269,11 @@ impl Here<'_> {
     async fn finish(&self, id: ImageId, outcome: Outcome) -> Result<Row, Failure> {
         self.fly(|flight| (flight.image, flight.status) = (Some(id), Some("CREATED".to_owned())));
         let old: Vec<ImageId> = self.step.retire.iter().copied().filter(|old| *old != id).collect();
-        self.fly(|flight| flight.removing.clone_from(&old));
         let mut stuck = Vec::new();
         for old in old {
             self.show(format!("removing image {old}"));
-            match self.remove(old).await {
-                Ok(()) => self.fly(|flight| flight.removing.retain(|id| *id != old)),
-                Err(error) => stuck.push((old, error)),
+            if let Err(error) = self.remove(old).await {
+                stuck.push((old, error));
             }
         }
         if let Some((_, error)) = stuck.first() {

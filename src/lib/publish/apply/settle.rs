@@ -55,7 +55,10 @@ impl Here<'_> {
             let others = self.others(mine).await?;
             self.fold_own(mine, &others).await?;
             match judge(mine, self.job.run, &self.job.parcel.content, &others) {
-                Verdict::Stands => return Ok((mine, Outcome::Created)),
+                Verdict::Stands => {
+                    self.mention_strangers(&others);
+                    return Ok((mine, Outcome::Created));
+                }
                 Verdict::Await(first) => {
                     self.show(format!("waiting for image {first} of another run"));
                     self.pause().await;
@@ -92,6 +95,17 @@ impl Here<'_> {
         Ok(had.into_iter().filter(other).collect())
     }
 
+    /// Somebody may have made an image of the name by other means meanwhile.
+    fn mention_strangers(&self, others: &[Had]) {
+        let living = |had: &&Had| matches!(had.state, State::Usable | State::Coming);
+        for had in others.iter().filter(living).filter(|had| had.mark.is_none()) {
+            let (at, id) = (self.at, had.id);
+            self.job.progress.warn(&format!(
+                "{at}: image {id}, which this program did not make, has the same name now: by name nobody can tell them apart"
+            ));
+        }
+    }
+
     /// A create that was sent twice may have worked twice.
     async fn fold_own(&self, mine: ImageId, others: &[Had]) -> Result<(), Failure> {
         let run = self.job.run;
@@ -113,7 +127,6 @@ impl Here<'_> {
     /// Removes a surplus image of our own; `kept` is the one that remains.
     async fn let_go(&self, id: ImageId, kept: ImageId, what: &str) -> Result<(), Failure> {
         self.show(format!("removing surplus image {id}"));
-        self.fly(|flight| flight.removing.push(id));
         self.remove(id).await.map_err(|error| {
             let problem = Problem::of(&error);
             let text = format!("{what} could not be removed (image {id}): {}", problem.text);
@@ -122,9 +135,7 @@ impl Here<'_> {
             Failure::clean(Problem { text, ..problem }.hint(hint))
                 .with_image(kept)
                 .leaving(vec![id])
-        })?;
-        self.fly(|flight| flight.removing.retain(|other| *other != id));
-        Ok(())
+        })
     }
 }
 

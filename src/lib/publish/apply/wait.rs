@@ -79,7 +79,6 @@ impl Here<'_> {
             |md5| format!("the cloud does not say why; it was told to expect the MD5 {md5}: does the source still have that?"),
         ));
         self.show("removing the failed import");
-        self.fly(|flight| flight.removing = vec![id]);
         match self.remove(id).await {
             Ok(()) => {
                 self.fly(|flight| (flight.sent, flight.image) = (false, None));
