@@ -37,7 +37,7 @@ async fn a_create_whose_reply_is_lost_makes_one_image() {
 
 #[tokio::test]
 async fn a_create_that_did_not_happen_is_sent_again() {
-    let short = "--cloud-write-timeout 1s";
+    let short = "--cloud-write-timeout 1s -retry-for 20s";
     for fault in ["kill-before", "500", "503", "hang", "429", "429:1*2", "html-400", "html-page"] {
         let spec = format!("createCustomerImage={fault}");
         let (sim, word, code) = under("publish-again", &[&spec], short).await;
