@@ -91,7 +91,7 @@ async fn two_runs_at_once_end_with_one_image() {
     for (test, unique) in [("publish-race", false), ("publish-race-unique", true)] {
         let mut world = World::small();
         // Both look before either has made anything.
-        world.rules.write_latency = Duration::from_secs(1);
+        world.rules.write_latency = Duration::from_secs(2);
         world.rules.import_time = Duration::from_secs(1);
         world.rules.unique_names = unique;
         let sim = cloud(test, world).await;
@@ -114,8 +114,7 @@ async fn two_runs_at_once_end_with_one_image() {
 #[tokio::test]
 async fn a_loser_that_is_ready_first_waits_for_the_winner() {
     let mut world = World::small();
-    world.rules.write_latency = Duration::from_secs(1);
-    world.site(BE).import_time = Some(Duration::from_secs(3));
+    world.site(BE).import_time = Some(Duration::from_secs(4));
     let sim = cloud("publish-race-loser", world).await;
     let server = server(&[]).await;
     let more = format!("-locations {BE} -output json");
@@ -133,12 +132,14 @@ async fn a_loser_that_is_ready_first_waits_for_the_winner() {
     assert_eq!(calls(&sim, "DELETE", "/102"), 1);
 }
 
-/// Two runs that both look before either has made anything; returns them in the order of their
-/// images.
+/// Two runs, the second of which starts when the first has looked and before that has made
+/// anything; returns them in this order.
 async fn race(sim: &capvco::sim::Sim, first: Program, second: Program) -> (Done, Done) {
-    sim.world(|world| world.rules.write_latency = Duration::from_secs(1));
+    sim.world(|world| world.rules.write_latency = Duration::from_secs(2));
     let late = async {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        while calls(sim, "GET", "/vm-images") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         second.run().await
     };
     tokio::join!(first.run(), late)
