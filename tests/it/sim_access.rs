@@ -37,7 +37,7 @@ async fn an_expired_token_is_refreshed_in_every_form() {
         let (status, body) = refresh(&sim, &raw.token).await;
         assert_eq!(status, 200);
         raw.token = key.map_or(&body, |key| &body[key]).as_str().unwrap().to_owned();
-        assert_eq!(raw.get("/me").await["username"], "robin", "{form:?}");
+        assert_eq!(raw.get("/me").await["username"], "operator", "{form:?}");
     }
 }
 

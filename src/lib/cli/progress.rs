@@ -65,7 +65,8 @@ impl Screen {
     pub(super) fn line(&self, text: &str) {
         self.bars.suspend(|| {
             let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = writeln!(out, "{text}");
+            // One write a line: several programs may share a terminal or a log.
+            let _ = out.write_all(format!("{text}\n").as_bytes());
         });
     }
 

@@ -185,7 +185,7 @@ impl Report for PublishReport {
     }
 
     /// 5 if something was left behind, else 4 if every failure was the other side's, else 3 if
-    /// nothing was done anywhere because every failing location was declined, else 1.
+    /// every location was declined before anything was done, else 1.
     fn verdict(&self) -> Verdict {
         let failures: Vec<&Row> = self.rows.iter().filter(|r| r.result.is_failure()).collect();
         let declined = |row: &&Row| {
@@ -200,7 +200,7 @@ impl Report for PublishReport {
             Verdict::Done
         } else if failures.iter().all(|row| row.fate.class.is_some_and(Class::is_other_side)) {
             Verdict::OtherSide
-        } else if failures.iter().all(declined) && !self.rows.iter().any(|row| row.fate.touched) {
+        } else if self.rows.iter().all(|row| declined(&row) && !row.fate.touched) {
             Verdict::Refused
         } else {
             Verdict::Failed
@@ -245,7 +245,8 @@ mod tests {
             (vec![], Verdict::Done),
             (vec![created(), unchanged()], Verdict::Done),
             (vec![conflict()], Verdict::Refused),
-            (vec![conflict(), unchanged()], Verdict::Refused),
+            (vec![conflict(), conflict()], Verdict::Refused),
+            (vec![conflict(), unchanged()], Verdict::Failed),
             (vec![conflict(), created()], Verdict::Failed),
             (vec![import()], Verdict::Failed),
             (vec![away()], Verdict::OtherSide),

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn tokens_are_good_until_they_expire_or_are_revoked() {
         let mut keys = Keyring::default();
-        let token = keys.mint("robin", 100.0, true);
+        let token = keys.mint("operator", 100.0, true);
         let header = format!("Bearer {token}");
         for (header, now, want) in [
             (Some(header.as_str()), 99.0, 200),
@@ -140,23 +140,23 @@ mod tests {
 
     #[test]
     fn claims_are_where_clients_look_for_them() {
-        let token = Keyring::default().mint("robin", 1_790_000_000.7, true);
+        let token = Keyring::default().mint("operator", 1_790_000_000.7, true);
         let middle = token.split('.').nth(1).unwrap();
         let claims: Value =
             serde_json::from_slice(&URL_SAFE_NO_PAD.decode(middle).unwrap()).unwrap();
         assert_eq!(claims["exp"], json!(1_790_000_000));
-        assert_eq!(claims["username"], "robin");
+        assert_eq!(claims["username"], "operator");
         assert!(claims["refresh_token"].is_string());
     }
 
     #[test]
     fn refreshing_has_forms_and_refusals() {
         let mut keys = Keyring::default();
-        let header = format!("Bearer {}", keys.mint("robin", 1.0, true));
-        let plain = format!("Bearer {}", keys.mint("robin", 1.0, false));
+        let header = format!("Bearer {}", keys.mint("operator", 1.0, true));
+        let plain = format!("Bearer {}", keys.mint("operator", 1.0, false));
         let mut rules = Rules::default();
         let mut refresh =
-            |header: &str, rules: &Rules| keys.refresh(Some(header), 50.0, "robin", rules);
+            |header: &str, rules: &Rules| keys.refresh(Some(header), 50.0, "operator", rules);
         for (form, key) in [
             (RefreshReply::Jwt, "jwt"),
             (RefreshReply::Token, "token"),

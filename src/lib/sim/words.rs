@@ -20,7 +20,7 @@ pub(super) fn me(world: &World, iam_domain: &str) -> Value {
     let customers: Vec<Value> = world.customers.iter().map(customer).collect();
     json!({
         "username": world.username, "firstname": "Robin", "lastname": "Example",
-        "email": "robin@example.com", "emails": ["robin@example.com"], "is_admin": false,
+        "email": "operator@example.com", "emails": ["operator@example.com"], "is_admin": false,
         "iam_domain": iam_domain, "vco_website": "https://example.com", "vco_name": "Example",
         "vco_support_email": "support@example.com", "customers": customers,
         "admin_of_customers": customers,

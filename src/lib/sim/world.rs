@@ -236,7 +236,7 @@ impl World {
     pub fn of(customer_id: &str, locations: &[&str]) -> Self {
         let site = |(index, name): (u64, &&str)| Site::with_public_image(name, (index + 1) * 100);
         Self {
-            username: "robin".into(),
+            username: "operator".into(),
             customers: vec![Customer { customer_id: customer_id.into(), name: "Acme".into() }],
             locations: (0..).zip(locations).map(site).collect(),
             cloudspaces: Vec::new(),
