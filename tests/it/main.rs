@@ -19,4 +19,5 @@ mod source_url;
 mod static_binary;
 #[allow(dead_code, reason = "shared vocabulary: not every test uses every word")]
 mod support;
+mod transcripts;
 mod vco_client;
