@@ -111,6 +111,12 @@ impl Cloud {
         self.spool.path()
     }
 
+    /// Removes what uploads have left behind, even where a request still holds the cloud.
+    pub(super) fn clear_spool(&self) {
+        // Only space is at stake.
+        let _ = std::fs::remove_dir_all(self.spool.path());
+    }
+
     /// The IAM has the portal's own address here.
     pub(super) fn iam_domain(&self) -> String {
         self.addr.to_string()

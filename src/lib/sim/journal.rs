@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::error::Error;
 
 /// So many exchanges are kept in memory; older ones are only in the file.
-const KEPT: usize = 200_000;
+const KEPT: usize = 50_000;
 
 /// One request and its reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]

@@ -176,6 +176,7 @@ impl Sim {
 impl Drop for Sim {
     fn drop(&mut self) {
         self.cloud.stop.cancel();
+        self.cloud.clear_spool();
     }
 }
 
