@@ -67,10 +67,13 @@ pub(super) fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
+/// The longest token that is read, in bytes; a JWT of the portal has about 1000.
+const LONGEST_TOKEN: u64 = 1 << 20;
+
 /// Where the token comes from.
 #[derive(Debug)]
 pub enum Token {
-    /// From `VCO_TOKEN` or stdin: it is what it is.
+    /// From `VCO_TOKEN`, stdin or another pipe: it is what it is.
     Inline(SecretString),
     /// From a file, which may be read again.
     File(PathBuf),
@@ -131,13 +134,14 @@ pub(super) fn token(file: Option<&Path>, warn: &dyn Progress) -> Result<Token, N
     // clap has joined the flag and its variable; only a flag goes before VCO_TOKEN.
     let from_variable =
         std::env::var_os(TOKEN_FILE).is_some_and(|path| Some(path.as_ref()) == file);
-    choose(file, from_variable, text(TOKEN), std::io::stdin(), warn)
+    let variable = std::env::var_os(TOKEN).filter(|text| !text.is_empty());
+    choose(file, from_variable, variable, std::io::stdin(), warn)
 }
 
 fn choose(
     file: Option<&Path>,
     file_from_variable: bool,
-    variable: Option<String>,
+    variable: Option<OsString>,
     stdin: impl Read,
     warn: &dyn Progress,
 ) -> Result<Token, NoToken> {
@@ -146,7 +150,10 @@ fn choose(
         (Some(path), variable) if variable.is_none() || !file_from_variable => {
             if path.as_os_str() == "-" { from_reader(stdin) } else { from_file(path, warn) }
         }
-        (_, Some(text)) => inline(&text, Source::Variable),
+        (_, Some(text)) => match text.into_string() {
+            Ok(text) => inline(&text, Source::Variable),
+            Err(_) => Err(NoToken::Unreadable(Source::Variable, odd("it is no text"))),
+        },
         _ => Err(NoToken::Missing),
     }
 }
@@ -158,10 +165,19 @@ fn inline(text: &str, source: Source) -> Result<Token, NoToken> {
     }
 }
 
-fn from_reader(mut stdin: impl Read) -> Result<Token, NoToken> {
+fn odd(why: &'static str) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, why)
+}
+
+/// All of a text that is no longer than a token can be.
+fn short_text(from: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
-    let read = stdin.read_to_string(&mut text);
-    read.map_err(|error| NoToken::Unreadable(Source::Stdin, error))?;
+    let read = from.take(LONGEST_TOKEN + 1).read_to_string(&mut text)?;
+    if read as u64 > LONGEST_TOKEN { Err(odd("it is longer than any token")) } else { Ok(text) }
+}
+
+fn from_reader(stdin: impl Read) -> Result<Token, NoToken> {
+    let text = short_text(stdin).map_err(|error| NoToken::Unreadable(Source::Stdin, error))?;
     inline(&text, Source::Stdin)
 }
 
@@ -169,8 +185,13 @@ fn from_reader(mut stdin: impl Read) -> Result<Token, NoToken> {
 fn from_file(path: &Path, warn: &dyn Progress) -> Result<Token, NoToken> {
     let source = || Source::File(path.to_owned());
     let unreadable = |error| NoToken::Unreadable(source(), error);
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    inline(&text, source())?;
+    let mut file = std::fs::File::open(path).map_err(unreadable)?;
+    let text = short_text(&mut file).map_err(unreadable)?;
+    let token = inline(&text, source())?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        // A pipe, such as `<(pass show vco)`, gives its text only once.
+        return Ok(token);
+    }
     if open_to_others(path).map_err(unreadable)? {
         warn.warn(&format!(
             "others can read the token in {}; chmod 600 keeps it yours",
@@ -232,7 +253,7 @@ mod tests {
             (Some(&empty), false, Some("t"), "inline t"),
         ];
         for (file, from_variable, variable, wanted) in table {
-            let variable = variable.map(str::to_owned);
+            let variable = variable.map(OsString::from);
             let stdin = "from-stdin\n".as_bytes();
             let found = choose(file, from_variable, variable, stdin, &Silent);
             assert_eq!(shown(found), wanted, "{file:?}");
@@ -240,6 +261,29 @@ mod tests {
         let absent = choose(Some(&folder.path().join("no")), false, None, "".as_bytes(), &Silent);
         assert!(matches!(absent, Err(NoToken::Unreadable(..))));
         assert_eq!(shown(from_reader("".as_bytes())), "the token in stdin is empty");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_is_read_once_and_nothing_without_end() {
+        use std::io::Write as _;
+        use std::os::{fd::AsRawFd as _, unix::ffi::OsStringExt as _};
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"from-pipe\n").unwrap();
+        drop(writer);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        assert_eq!(shown(from_file(&path, &Silent)), "inline from-pipe");
+        for (found, why) in [
+            (from_file(Path::new("/dev/zero"), &Silent), "longer than any token"),
+            (from_reader(std::io::repeat(b'a')), "longer than any token"),
+            (
+                choose(None, false, Some(OsString::from_vec(vec![0xff])), &b""[..], &Silent),
+                "it is no text",
+            ),
+        ] {
+            let Err(NoToken::Unreadable(_, error)) = found else { panic!("{why}: {found:?}") };
+            assert!(error.to_string().contains(why), "{error}");
+        }
     }
 
     #[derive(Default)]

@@ -4,6 +4,7 @@
 //! another program has put a new one there, else at the IAM. One renewal at a time; whoever
 //! waited uses what the other one got.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,9 @@ const MARGIN: f64 = 60.0;
 
 /// How long after a renewal, failed or not, the next one is tried for a token that still holds.
 const PAUSE: Duration = Duration::from_secs(15);
+
+/// The longest token file that is read, in bytes.
+const LONGEST_TOKEN: u64 = 1 << 20;
 
 /// Where an IAM renews tokens (vco-api.md 1.1, PU and PC).
 const REFRESH_PATH: &str = "/v1/oauth/jwt/refresh";
@@ -270,7 +274,9 @@ fn expired(ago: f64, why: Error) -> Error {
 }
 
 fn read(path: &Path) -> std::io::Result<SecretString> {
-    std::fs::read_to_string(path).map(SecretString::from)
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LONGEST_TOKEN).read_to_string(&mut text)?;
+    Ok(SecretString::from(text))
 }
 
 /// The address at which `iam_domain` renews tokens. A portal on this machine may name an IAM
