@@ -3,7 +3,7 @@
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::support::program::{Program, e2e, finish, imagepublish, imageresolve};
+use crate::support::program::{Program, e2e, finish, imagepublish, imageresolve, program};
 
 type Start = fn() -> Program;
 
@@ -125,4 +125,28 @@ async fn a_second_signal_ends_at_once() {
     signal(&child, "TERM");
     finish(child).await.expect(130);
     drop(held_open);
+}
+
+/// `capvco-e2e cloud`, started with SIGHUP as `env` sets it: whoever runs the tests may have
+/// chosen otherwise.
+#[cfg(target_os = "linux")]
+async fn cloud_with_hangup(set: &str) -> Child {
+    let words = format!("--{set}-signal=HUP {} cloud", env!("CARGO_BIN_EXE_capvco-e2e"));
+    let child = program("env").words(&words).spawn();
+    until_signals_are_caught(&child).await;
+    child
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_terminal_is_like_ctrl_c_unless_nohup_says_otherwise() {
+    let child = cloud_with_hangup("default").await;
+    signal(&child, "HUP");
+    assert!(finish(child).await.expect(0).err.contains("stopping"));
+    let mut child = cloud_with_hangup("ignore").await;
+    signal(&child, "HUP");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(child.try_wait().unwrap().is_none(), "it should have gone on");
+    signal(&child, "TERM");
+    finish(child).await.expect(0);
 }

@@ -15,7 +15,7 @@ use super::args::{Format, Talk};
 use super::diagnose::{self, Label, Line};
 use super::progress::Screen;
 use super::terminal::{self, Terminal};
-use super::{env, exit, goflags, log, print};
+use super::{env, exit, goflags, log, print, signals};
 use crate::fault::Fault;
 use crate::progress::Progress;
 use crate::report::{Report, Verdict};
@@ -40,7 +40,7 @@ pub trait Flags: clap::Parser {
 
 /// What a program has while it runs.
 pub struct Session {
-    /// Cancelled by the first Ctrl-C or SIGTERM. The second ends the program at once.
+    /// Cancelled by the first Ctrl-C, SIGTERM or SIGHUP. The second ends the program at once.
     pub cancel: CancellationToken,
     /// Where a tool's progress goes.
     pub progress: Arc<dyn Progress>,
@@ -165,7 +165,8 @@ where
         .build()
         .expect("a process that may not start threads can do nothing");
     let ended = runtime.block_on(async {
-        tokio::spawn(obey_signals(Arc::clone(screen), cancel));
+        let stopped = Arc::clone(screen);
+        tokio::spawn(signals::obey(Arc::clone(screen), move || stop(&stopped, &cancel)));
         tokio::spawn(beat(Arc::clone(screen), program));
         body().await
     });
@@ -181,35 +182,13 @@ async fn beat(screen: Arc<Screen>, program: Program) {
     }
 }
 
-#[cfg(unix)]
-async fn obey_signals(screen: Arc<Screen>, cancel: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let both = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let (Ok(mut interrupt), Ok(mut terminate)) = both else {
-        return screen.warn("signals cannot be caught: Ctrl-C ends the program at once");
-    };
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if cancel.is_cancelled() {
-            std::process::exit(i32::from(exit::KILLED));
-        }
-        screen.say("stopping; a second Ctrl-C ends at once");
-        cancel.cancel();
+/// The first signal asks the program to stop, the second ends it.
+fn stop(screen: &Screen, cancel: &CancellationToken) {
+    if cancel.is_cancelled() {
+        std::process::exit(i32::from(exit::KILLED));
     }
-}
-
-#[cfg(not(unix))]
-async fn obey_signals(screen: Arc<Screen>, cancel: CancellationToken) {
-    while tokio::signal::ctrl_c().await.is_ok() {
-        if cancel.is_cancelled() {
-            std::process::exit(i32::from(exit::KILLED));
-        }
-        screen.say("stopping; a second Ctrl-C ends at once");
-        cancel.cancel();
-    }
+    screen.say("stopping; a second Ctrl-C ends at once");
+    cancel.cancel();
 }
 
 /// A panic is a bug of ours, and is said like any other error.

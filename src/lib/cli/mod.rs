@@ -26,6 +26,7 @@ mod log;
 pub mod main;
 pub mod print;
 mod progress;
+mod signals;
 mod terminal;
 
 pub use args::{CloudArgs, Format, OutputArgs, Talk};

@@ -1,7 +1,8 @@
 //! Keeps an image that comes through a pipe, because an upload needs its length, its digest and
 //! any part of it again.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -10,18 +11,66 @@ use super::SourceError;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A temporary file that only its owner can read, and that is gone when this is dropped.
+/// A temporary file that only its owner can read, and that is gone when this is dropped; where
+/// the system allows it, it has no name, so that even a run that is killed leaves nothing.
 #[derive(Debug)]
 pub struct Spooled {
-    file: NamedTempFile,
+    place: Place,
     bytes: u64,
+}
+
+#[derive(Debug)]
+enum Place {
+    Named(NamedTempFile),
+    /// Removed already, and reached through its open file as long as that is held.
+    Nameless {
+        _held: File,
+        path: PathBuf,
+    },
+}
+
+impl Place {
+    /// A new file in `dir`.
+    fn new(dir: &Path) -> std::io::Result<Self> {
+        // tempfile creates its files with mode 0600.
+        let create =
+            || tempfile::Builder::new().prefix("capvco-").suffix(".image").tempfile_in(dir);
+        // Not every file system lets a removed file be opened again: one that may be lost shows.
+        match nameless(create()?) {
+            Some(_) => Ok(nameless(create()?).map_or_else(|| create().map(Self::Named), Ok)?),
+            None => create().map(Self::Named),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Named(file) => file.path(),
+            Self::Nameless { path, .. } => path,
+        }
+    }
+}
+
+/// The same file without its name; `None`, and no file, where it cannot be opened then.
+#[cfg(target_os = "linux")]
+fn nameless(file: NamedTempFile) -> Option<Place> {
+    use std::os::fd::AsRawFd as _;
+    let (held, name) = file.into_parts();
+    let path = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    name.close().ok()?;
+    File::open(&path).ok()?;
+    Some(Place::Nameless { _held: held, path })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_file: NamedTempFile) -> Option<Place> {
+    None
 }
 
 impl Spooled {
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.file.path()
+        self.place.path()
     }
 
     /// How many bytes came.
@@ -41,12 +90,10 @@ pub async fn spool(
 ) -> Result<Spooled, SourceError> {
     let dir = dir.map_or_else(tempfile::env::temp_dir, Path::to_owned);
     let failed = |source| SourceError::Spool { dir: dir.clone(), written: 0, source };
-    // tempfile creates its files with mode 0600.
-    let file = tempfile::Builder::new().prefix("capvco-").suffix(".image").tempfile_in(&dir);
-    let file = file.map_err(failed)?;
-    let sink = file.reopen().map_err(failed)?;
+    let place = Place::new(&dir).map_err(failed)?;
+    let sink = File::options().write(true).open(place.path()).map_err(failed)?;
     let bytes = pour(input, tokio::fs::File::from_std(sink), &dir).await?;
-    Ok(Spooled { file, bytes })
+    Ok(Spooled { place, bytes })
 }
 
 async fn pour(
@@ -86,7 +133,14 @@ mod tests {
             let mode = std::fs::metadata(kept.path()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+        #[cfg(target_os = "linux")]
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "it has no name");
         drop(kept);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let create = tempfile::Builder::new().tempfile_in(dir.path()).unwrap();
+        let named = Spooled { place: Place::Named(create), bytes: 0 };
+        assert!(named.path().is_file());
+        drop(named);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
