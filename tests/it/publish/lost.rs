@@ -57,6 +57,15 @@ async fn a_create_that_worked_twice_is_folded() {
 }
 
 #[tokio::test]
+async fn a_list_and_a_reader_that_contradict_each_other_hide_no_image() {
+    for fault in ["listCustomerImages#2=stale-list*inf", "getImage=404*9"] {
+        let (sim, word, code) = under("publish-hidden", &[fault], "").await;
+        assert_eq!((word.as_str(), code), ("be-mac-dc01-001:created", 0), "{fault}");
+        only(&sim, BE);
+    }
+}
+
+#[tokio::test]
 async fn a_cloud_that_never_makes_it_is_the_other_side_that_failed() {
     for fault in ["500*inf", "success-false*inf"] {
         let spec = format!("createCustomerImage={fault}");

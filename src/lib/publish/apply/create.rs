@@ -9,6 +9,7 @@ use crate::fault::Class;
 use crate::id::ImageId;
 use crate::publish::error::Problem;
 use crate::publish::mark::Likeness;
+use crate::publish::observe::cloud::own;
 use crate::publish::observe::source::Origin;
 use crate::publish::plan::{Had, ids};
 use crate::publish::source;
@@ -79,6 +80,9 @@ impl Here<'_> {
         if let Some(id) = self.search(reply).await? {
             return Ok(id);
         }
+        if let Some(id) = self.unlisted(reply).await? {
+            return Ok(id);
+        }
         self.fly(|flight| flight.sent = false);
         let text = "the cloud took the import, but no image appeared; it is gone or was never made";
         Err(Failure::clean(Problem::new(Class::Invalid, text)).touched())
@@ -90,21 +94,23 @@ impl Here<'_> {
             if look > 0 {
                 self.pause().await;
             }
-            let had = self.had().await.map_err(|error| {
-                let problem = Problem::of(&error);
-                let text = format!(
-                    "an import was sent, and whether it became an image could not be seen: {}",
-                    problem.text
-                );
-                let hint = "the same command finds the image and joins it";
-                Failure::clean(Problem { text, ..problem }.hint(hint)).leaving(vec![])
-            })?;
+            let had = self.had().await.map_err(|error| unseen(&error))?;
             if let Some(id) = recognise(&had, self, reply) {
                 self.fly(|flight| flight.image = Some(id));
                 return Ok(Some(id));
             }
         }
         Ok(None)
+    }
+
+    /// Asks for the image that the reply named where lists lag behind for longer than we look.
+    async fn unlisted(&self, reply: Option<ImageId>) -> Result<Option<ImageId>, Failure> {
+        let Some(id) = reply else { return Ok(None) };
+        let image = self.job.customer.image(self.at, id).await.map_err(|error| unseen(&error))?;
+        let had = own(image.as_slice(), &self.job.request.name, None);
+        let found = recognise(&had, self, reply);
+        self.fly(|flight| flight.image = found.or(flight.image));
+        Ok(found)
     }
 
     /// The cloud said no. Another run may have been faster; else it is explained.
@@ -161,6 +167,17 @@ impl Here<'_> {
             }
         })
     }
+}
+
+/// An import was sent, and the cloud does not let us see what it became.
+fn unseen(error: &vco::Error) -> Failure {
+    let problem = Problem::of(error);
+    let text = format!(
+        "an import was sent, and whether it became an image could not be seen: {}",
+        problem.text
+    );
+    let hint = "the same command finds the image and joins it";
+    Failure::clean(Problem { text, ..problem }.hint(hint)).leaving(vec![])
 }
 
 /// The image of this run among those of the name. Where the cloud dropped `tags`, the id of the

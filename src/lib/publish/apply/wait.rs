@@ -5,6 +5,7 @@ use crate::fault::{Class, Fault as _};
 use crate::id::ImageId;
 use crate::publish::error::Problem;
 use crate::publish::mark::Likeness;
+use crate::publish::plan::Had;
 use crate::publish::state::State;
 
 /// How often an image may be missing before it counts as gone: one that was just made can be
@@ -48,7 +49,7 @@ impl Here<'_> {
                 }
                 Ok(None) => {
                     missing += 1;
-                    if missing >= MISSING {
+                    if missing >= MISSING && !self.listed(id).await {
                         return Ok(Ended::Vanished);
                     }
                 }
@@ -63,6 +64,14 @@ impl Here<'_> {
             }
             self.pause().await;
         }
+    }
+
+    /// Whether the image is still in the list, or the list cannot be had: a reader and a list
+    /// that contradict each other prove nothing.
+    async fn listed(&self, id: ImageId) -> bool {
+        let living = |had: &Had| matches!(had.state, State::Usable | State::Coming);
+        let had = self.had().await;
+        had.map_or(true, |had| had.iter().any(|had| had.id == id && living(had)))
     }
 
     /// Waits for an import of this run; one that fails is cleaned up.
