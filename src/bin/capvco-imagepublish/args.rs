@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use capvco::cli::args::duration;
+use capvco::cli::args::{duration, time_limit};
 use capvco::cli::{self, CloudArgs, Flags, Format, OutputArgs, Session, Talk};
 use capvco::fault::Fault;
 use capvco::publish::{CloudConfig, Error, Inputs, Problem, RateLimit, TokenSource};
@@ -141,7 +141,7 @@ struct Manner {
     parallel: usize,
 
     /// How long the whole run may take, retries included
-    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = time_limit)]
     timeout: Duration,
 
     /// How often to look at an import
@@ -238,6 +238,8 @@ mod tests {
             ("--url u --locations x", false),
             ("--url u --name n", false),
             ("--url u --name n --locations x --timeout 5", false),
+            ("--url u --name n --locations x --timeout 0s", false),
+            ("--url u --name n --locations x --cloud-read-timeout 0s", false),
             ("--url u --name n --locations x --memory big", false),
             ("--url u --name n --locations x --output xml", false),
         ] {

@@ -110,11 +110,11 @@ pub struct CloudArgs {
     rate_limit: Option<String>,
 
     /// How long to wait for the reply to a call that only reads
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time_limit)]
     cloud_read_timeout: Duration,
 
     /// How long to wait for the reply to a call that changes something
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time_limit)]
     cloud_write_timeout: Duration,
 
     /// How long to go on retrying one call
@@ -229,6 +229,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A length of time that something may take: longer than nothing, for nothing is ever that fast.
+pub fn time_limit(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() { Err(format!("{text:?} leaves no time at all")) } else { Ok(time) }
+}
+
 /// An amount of data in bytes: `1048576`, `64MiB`, `10GiB`, `5GB`.
 pub fn size(text: &str) -> Result<u64, String> {
     let problem = || format!("{text:?} is no size; write 64MiB, 10GiB or a number of bytes");
@@ -294,6 +300,13 @@ mod tests {
             ["", "5", "m", "5x", "-5s", "5 s", "1h30", "1e400s", "..s", "9999999999999999999999h"]
         {
             assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_no_time_is_refused() {
+        for (text, good) in [("1ms", true), ("2h", true), ("0s", false), ("0h0m", false)] {
+            assert_eq!(time_limit(text).is_ok(), good, "{text}");
         }
     }
 

@@ -62,7 +62,7 @@ pub enum Error {
     #[error("interrupted before anything was sent")]
     Interrupted,
     /// `-timeout` ran out before the first write.
-    #[error("the checks before publishing took longer than -timeout ({} s); nothing was sent", .0.as_secs())]
+    #[error("the checks before publishing took longer than -timeout ({} s); nothing was sent", .0.as_secs_f64())]
     TimedOut(Duration),
 }
 

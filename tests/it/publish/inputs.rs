@@ -64,6 +64,14 @@ async fn bad_locations_are_refused() {
 }
 
 #[tokio::test]
+async fn as_many_locations_at_once_as_one_likes() {
+    let sim = cloud("publish-parallel", World::small()).await;
+    let server = server(&[]).await;
+    let more = format!("-locations {BE} -parallel {}", usize::MAX);
+    publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+}
+
+#[tokio::test]
 async fn bad_urls_are_refused_before_anything_is_sent() {
     let sim = cloud("publish-urls", World::small()).await;
     let server = Scripted::start(|asked, _| match asked.path.as_str() {

@@ -143,7 +143,7 @@ impl Job {
         deadline: Duration,
     ) -> Self {
         let spec = spec(&request, &parcel, run);
-        let places = Semaphore::new(request.parallel);
+        let places = Semaphore::new(request.parallel.min(Semaphore::MAX_PERMITS));
         let Context { clock, progress, cancel } = context;
         let parts = Semaphore::new(PARTS_AT_ONCE);
         Self {
