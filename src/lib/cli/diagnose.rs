@@ -86,11 +86,20 @@ pub fn without_repeats(lines: Vec<Line>) -> Vec<Line> {
     kept
 }
 
-/// `text` with every control character but a line break made visible as a space, so that what
+/// Whether a terminal obeys the character instead of showing it: control characters, line
+/// separators, and those that turn the direction of writing, behind which text can hide.
+#[must_use]
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}')
+}
+
+/// `text` with everything that [`steers`] but a line break made visible as a space, so that what
 /// another machine wrote cannot steer the terminal; further lines are indented.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    let plain = |c: char| if steers(c) && c != '\n' { ' ' } else { c };
     let text: String = text.trim_end().chars().map(plain).collect();
     text.replace('\n', "\n  ")
 }
@@ -137,5 +146,6 @@ mod tests {
     #[test]
     fn what_others_wrote_cannot_steer_the_terminal() {
         assert_eq!(clean("a\u{1b}[31mb\r\nc\n"), "a [31mb \n  c");
+        assert_eq!(clean("gpj.\u{202e}exe\u{2066}\u{2028}é"), "gpj. exe  é");
     }
 }

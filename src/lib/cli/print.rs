@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::args::Format;
+use super::diagnose::steers;
 use crate::report::Report;
 
 /// Writes the report's rows in `format`; a table is at most `width` columns wide.
@@ -61,7 +62,7 @@ fn write_table<R: Report>(out: &mut dyn Write, report: &R, width: Option<u16>) -
 
 /// What another machine wrote cannot break the table or steer the terminal.
 fn one_line(cell: &str) -> String {
-    cell.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    cell.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -105,7 +106,7 @@ mod tests {
 
     fn two() -> Vec<Row> {
         let first = Row { location: "be-1", result: "created" };
-        vec![first, Row { location: "nl-rmd-dc01-001", result: "un\u{1b}changed\n" }]
+        vec![first, Row { location: "nl-rmd-dc01-001", result: "un\u{202e}changed\u{1b}\n" }]
     }
 
     #[test]
