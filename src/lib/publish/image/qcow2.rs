@@ -15,6 +15,8 @@ const V2_BYTES: usize = 72;
 const V3_BYTES: usize = 104;
 /// QEMU's own bound of the first-level table: 32 MiB of entries of 8 bytes.
 const MAX_L1_ENTRIES: u32 = 4 << 20;
+/// Reference counts have at most 64 bits.
+const MAX_REFCOUNT_ORDER: u32 = 6;
 const FEATURE_NAMES: u32 = 0x6803_f857;
 const FEATURE_NAME_BYTES: usize = 48;
 
@@ -41,6 +43,7 @@ pub struct Header {
     pub snapshots: u32,
     l1_entries: u32,
     l1_offset: u64,
+    refcounts_offset: u64,
     incompatible: u64,
     zstd: bool,
 }
@@ -75,7 +78,7 @@ pub enum Refusal {
     /// The file ends before what its header points at.
     #[error("it is cut off: its tables reach to byte {needs}, the file has {has}")]
     Cut {
-        /// Where the first-level table ends.
+        /// How far its tables reach.
         needs: u64,
         /// The file's length.
         has: u64,
@@ -143,10 +146,14 @@ pub fn read(head: &[u8]) -> Result<Header, Refusal> {
         snapshots: u32_at(60)?,
         l1_entries: u32_at(36)?,
         l1_offset: u64_at(40)?,
+        refcounts_offset: u64_at(48)?,
         incompatible,
         zstd: incompatible & bit::COMPRESSION != 0 && compression == 1,
     };
     header.sane()?;
+    if version == 3 {
+        header.sane_v3(header_bytes, u32_at(96)?)?;
+    }
     Ok(header)
 }
 
@@ -228,8 +235,23 @@ impl Header {
         if u64::from(self.l1_entries) < needed {
             return broken(format!("{} table entries where {needed} are needed", self.l1_entries));
         }
-        if self.l1_offset == 0 || !self.l1_offset.is_multiple_of(self.cluster()) {
+        let aligned = |offset: u64| offset.is_multiple_of(self.cluster());
+        if self.l1_offset == 0 || !aligned(self.l1_offset) {
             return broken(format!("a table at byte {}", self.l1_offset));
+        }
+        if !aligned(self.refcounts_offset) {
+            return broken(format!("reference counts at byte {}", self.refcounts_offset));
+        }
+        Ok(())
+    }
+
+    /// QEMU's own bounds of what only version 3 has.
+    fn sane_v3(&self, header_bytes: u32, refcount_order: u32) -> Result<(), Refusal> {
+        if u64::from(header_bytes) > self.cluster() {
+            return Err(Refusal::Broken(format!("header of {header_bytes} bytes")));
+        }
+        if refcount_order > MAX_REFCOUNT_ORDER {
+            return Err(Refusal::Broken(format!("reference counts of 2^{refcount_order} bits")));
         }
         Ok(())
     }
@@ -256,7 +278,9 @@ impl Header {
     /// # Errors
     /// [`Refusal::Cut`].
     pub fn fits(&self, total: u64) -> Result<(), Refusal> {
-        let needs = self.l1_offset.saturating_add(u64::from(self.l1_entries) * 8);
+        let l1_end = self.l1_offset.saturating_add(u64::from(self.l1_entries) * 8);
+        // Of the other table only where it begins is surely in the file.
+        let needs = l1_end.max(self.refcounts_offset);
         if needs > total { Err(Refusal::Cut { needs, has: total }) } else { Ok(()) }
     }
 
@@ -426,6 +450,9 @@ pub(super) mod tests {
             (|i| put32(i, 36, 1), "1 table entries where 2 are needed"),
             (|i| put64(i, 40, 0), "a table at byte 0"),
             (|i| put64(i, 40, 77), "a table at byte 77"),
+            (|i| put64(i, 48, u64::MAX), "reference counts at byte 18446744073709551615"),
+            (|i| put32(i, 96, 7), "reference counts of 2^7 bits"),
+            (|i| put32(i, 100, (1 << 16) + 8), "header of 65544 bytes"),
             (|i| put32(i, 32, 1), "encrypted (AES)"),
             (|i| put32(i, 32, 2), "encrypted (LUKS)"),
             (|i| put32(i, 32, 9), "encryption method 9"),

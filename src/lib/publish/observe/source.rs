@@ -60,7 +60,8 @@ pub async fn parcel(from: &Source, given: &Content, eyes: &Eyes) -> Result<Parce
         Source::Stdin => {
             eyes.progress.say("reading the image from stdin");
             let kept = source::spool(tokio::io::stdin(), None).await.map_err(one)?;
-            file(kept.path().to_owned(), Some(kept), given, eyes).await
+            let path = kept.path().to_owned();
+            file(path, Some(kept), given, eyes).await
         }
     }
 }
@@ -93,7 +94,10 @@ async fn file(
     given: &Content,
     eyes: &Eyes,
 ) -> Result<Parcel, Vec<Problem>> {
-    let facts = source::check_file(&path).await.map_err(one)?;
+    let facts = source::check_file(&path).await.map_err(|error| match kept {
+        Some(_) => one(error.about("stdin")),
+        None => one(error),
+    })?;
     let total = Some(facts.bytes);
     let seen = |done| eyes.progress.update("checksum", Step::bytes("reading", done, total));
     let digests = source::digest_file(&facts, &seen).await.map_err(one)?;

@@ -167,6 +167,17 @@ pub enum SourceError {
     Lost(&'static str),
 }
 
+impl SourceError {
+    /// The same of an image that the user knows by another name than its path.
+    #[must_use]
+    pub fn about(self, thing: &str) -> Self {
+        match self {
+            Self::Unfit { unfit, .. } => Self::Unfit { thing: thing.to_owned(), unfit },
+            other => other,
+        }
+    }
+}
+
 impl Fault for SourceError {
     fn class(&self) -> Class {
         match self {
@@ -256,6 +267,7 @@ mod tests {
         let error = SourceError::Unfit { thing: "a.gz".into(), unfit };
         assert_eq!(error.to_string(), "a.gz cannot be published: it is compressed with gzip");
         assert!(error.hints()[0].contains("decompress"));
+        assert!(error.about("stdin").to_string().starts_with("stdin cannot be published"));
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let error = SourceError::Spool { dir: "/tmp".into(), written: 7, source: full };
         assert!(error.to_string().contains("/tmp"), "{error}");
