@@ -130,6 +130,13 @@ impl Error {
         self.0.kind
     }
 
+    /// Whether it came of another call, in which the other side failed.
+    fn other_side_failed(&self) -> bool {
+        let cause = self.0.source.as_ref().and_then(|source| source.downcast_ref::<Self>());
+        // An IAM that answers nonsense is most likely no IAM.
+        cause.is_some_and(|cause| cause.kind() != Kind::Garbled && cause.class().is_other_side())
+    }
+
     /// The status of the reply, if it was not 2xx.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
@@ -226,6 +233,8 @@ impl std::error::Error for Error {
 impl Fault for Error {
     fn class(&self) -> Class {
         match self.0.kind {
+            // A good token may yet come of it: the IAM is what failed.
+            Kind::Token if self.other_side_failed() => Class::Transient,
             Kind::Setting | Kind::NotTheApi => Class::Usage,
             Kind::Token | Kind::NoCustomer => Class::Auth,
             Kind::File | Kind::Tls => Class::Refused,
@@ -292,6 +301,21 @@ mod tests {
         ] {
             let error = Error::new("x", "y", Kind::Status(status)).with_message(message);
             assert_eq!(error.class(), class, "{status} {message}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_could_not_be_renewed_is_as_bad_as_the_reason() {
+        for (reason, class) in [
+            (Kind::Timeout, Class::Transient),
+            (Kind::Status(503), Class::Transient),
+            (Kind::Status(403), Class::Auth),
+            (Kind::Garbled, Class::Auth),
+            (Kind::NotTheApi, Class::Auth),
+        ] {
+            let reason = Error::new("renew the token", "", reason);
+            let error = Error::new("use the token", "", Kind::Token).with_source(reason);
+            assert_eq!(error.class(), class, "{error}");
         }
     }
 

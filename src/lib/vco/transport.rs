@@ -29,7 +29,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
 
 /// The longest reply that is read, in bytes.
-const LONGEST_REPLY: usize = 64 * 1024 * 1024;
+const LONGEST_REPLY: usize = 16 * 1024 * 1024;
 
 /// Sends requests.
 #[derive(Debug)]
