@@ -63,11 +63,17 @@ impl Screen {
 
     /// Writes whole lines above the bars. A closed stderr is nobody's concern.
     pub(super) fn line(&self, text: &str) {
-        self.bars.suspend(|| {
-            let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-            // One write a line: several programs may share a terminal or a log.
-            let _ = out.write_all(format!("{text}\n").as_bytes());
-        });
+        // Nobody draws meanwhile. Not `suspend`, which panics when the terminal has gone away.
+        let items = (self.mode == Mode::Bars).then(|| self.items());
+        if items.is_some() {
+            let _ = self.bars.clear();
+        }
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        // One write a line: several programs may share a terminal or a log.
+        let _ = out.write_all(format!("{text}\n").as_bytes());
+        for item in items.iter().flat_map(|items| items.values()) {
+            item.bar.tick();
+        }
     }
 
     /// Writes labelled lines above the bars.
