@@ -6,8 +6,8 @@ use capvco::sim::World;
 use capvco::sim::world::{Image, Status};
 
 use super::{
-    BE, NAME, NL, QT, calls, image, images, md5, only, other_image, publish, publishing, results,
-    server, sha256, slow_cloud,
+    BE, NAME, NL, QT, calls, image, imagepublish, images, md5, only, other_image, publish,
+    publishing, results, server, sha256, slow_cloud,
 };
 use crate::support::cloud::{cloud, own_image};
 use crate::support::program::{Done, Program};
@@ -130,6 +130,36 @@ async fn a_loser_that_is_ready_first_waits_for_the_winner() {
     assert_eq!(results(&second.expect(0)), format!("{BE}:joined"));
     assert_eq!(only(&sim, BE).image_id, 101, "the lowest id wins");
     assert_eq!(calls(&sim, "DELETE", "/102"), 1);
+}
+
+#[tokio::test]
+async fn a_winner_that_goes_away_is_replaced_by_ours() {
+    let sim = slow_cloud("publish-race-gone", Duration::from_secs(1)).await;
+    let server = server(&[]).await;
+    let run = imagepublish().on(&sim).env("VCO_RATE_LIMIT", "off").words(&format!(
+        "-url {} -name {NAME} -locations {BE} -output json -poll-interval 3s",
+        server.url("/k8s.qcow2")
+    ));
+    let other_run = async {
+        while images(&sim, BE).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // An image of another run that came before, of the same content.
+        let ours = images(&sim, BE)[0].tags.clone();
+        let (_, content) = ours.split_once(";bytes").unwrap();
+        let tags = format!("capvco/image;run=c0ffee;bytes{content}");
+        sim.world(|world| {
+            let first = Image { tags, ..own_image(world, 99, NAME, Status::Created) };
+            world.site(BE).images.push(first);
+        });
+        while calls(&sim, "DELETE", "/101") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        sim.world(|world| world.site(BE).images.retain(|image| image.image_id != 99));
+    };
+    let (done, ()) = tokio::join!(run.run(), other_run);
+    assert_eq!(results(&done.expect(0)), format!("{BE}:created"));
+    only(&sim, BE);
 }
 
 /// Two runs, the second of which starts when the first has looked and before that has made

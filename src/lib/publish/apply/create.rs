@@ -183,7 +183,8 @@ fn unseen(error: &vco::Error) -> Failure {
 /// The image of this run among those of the name. Where the cloud dropped `tags`, the id of the
 /// reply decides, if it is new and nobody's mark contradicts it.
 fn recognise(had: &[Had], here: &Here<'_>, reply: Option<ImageId>) -> Option<ImageId> {
-    let new = had.iter().filter(|had| !here.seen.ids.contains(&had.id));
+    let lives = |had: &&Had| !matches!(had.state, State::Gone | State::Binned);
+    let new = had.iter().filter(lives).filter(|had| !here.seen.ids.contains(&had.id));
     let (marked, unmarked): (Vec<_>, Vec<_>) = new.partition(|had| had.mark.is_some());
     let run = |had: &&&Had| had.mark.as_ref().is_some_and(|mark| mark.run == here.job.run);
     let ours = marked.iter().filter(run).map(|had| had.id).min();

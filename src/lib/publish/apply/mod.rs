@@ -27,6 +27,7 @@ use super::plan::{Action, Had, Seen, Step, ids};
 use super::report::{Outcome, Row};
 use super::request::{MEMORY_MIB, Request};
 use crate::clock::Clock;
+use crate::fault::Class;
 use crate::id::{ImageId, Location};
 use crate::progress::{self, Progress};
 use crate::vco::{self, Customer, NewImage};
@@ -242,19 +243,14 @@ impl Here<'_> {
             }
             Action::Create => {
                 let _turn = self.turn().await;
-                match self.create().await? {
-                    Made::Ours(id) if !waits => Ok(self.row(Outcome::Submitted, id)),
-                    Made::Theirs(id) if !waits => Ok(self.row(Outcome::Joined, id)),
-                    Made::Ours(id) => {
-                        self.import(id).await?;
-                        let (id, outcome) = self.settle(id).await?;
-                        self.finish(id, outcome).await
-                    }
-                    Made::Theirs(id) => {
-                        let id = self.follow(id).await?;
-                        self.finish(id, Outcome::Joined).await
-                    }
+                if waits {
+                    let (id, outcome) = self.one().await?;
+                    return self.finish(id, outcome).await;
                 }
+                Ok(match self.create().await? {
+                    Made::Ours(id) => self.row(Outcome::Submitted, id),
+                    Made::Theirs(id) => self.row(Outcome::Joined, id),
+                })
             }
         }
     }
@@ -269,6 +265,12 @@ impl Here<'_> {
     async fn finish(&self, id: ImageId, outcome: Outcome) -> Result<Row, Failure> {
         self.fly(|flight| (flight.image, flight.status) = (Some(id), Some("CREATED".to_owned())));
         let old: Vec<ImageId> = self.step.retire.iter().copied().filter(|old| *old != id).collect();
+        let others = matches!(outcome, Outcome::Unchanged | Outcome::Joined);
+        if others && !old.is_empty() && !self.stands(id).await? {
+            let text = format!("image {id} went away, so {} stays", ids(&old));
+            let hint = "another run is at work: run the same command again";
+            return Err(Failure::clean(Problem::new(Class::Conflict, text).hint(hint)));
+        }
         let mut stuck = Vec::new();
         for old in old {
             self.show(format!("removing image {old}"));

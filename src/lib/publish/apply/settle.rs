@@ -3,6 +3,7 @@
 //! Each run settles when its own image is usable. All see the same ids, so all see the same
 //! winner, and nobody removes an image of another run.
 
+use super::create::Made;
 use super::{Failure, Here};
 use crate::fault::Class;
 use crate::id::ImageId;
@@ -11,6 +12,9 @@ use crate::publish::mark::{Content, Likeness, RunId};
 use crate::publish::plan::Had;
 use crate::publish::report::Outcome;
 use crate::publish::state::State;
+
+/// How often the image that we yielded to may go away.
+const YIELDED: u32 = 3;
 
 /// What a run does about the others.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,6 +82,36 @@ impl Here<'_> {
                 }
             }
         }
+    }
+
+    /// Makes the one image, or finds that another run's is the one. That run may yet yield to
+    /// somebody else, of whom we know nothing, and take its image away: then we make ours anew.
+    pub(super) async fn one(&self) -> Result<(ImageId, Outcome), Failure> {
+        for _ in 0..YIELDED {
+            let (id, outcome) = match self.create().await? {
+                Made::Ours(id) => {
+                    self.import(id).await?;
+                    self.settle(id).await?
+                }
+                Made::Theirs(id) => (self.follow(id).await?, Outcome::Joined),
+            };
+            if outcome == Outcome::Created {
+                return Ok((id, outcome));
+            }
+            self.pause().await;
+            if self.stands(id).await? {
+                return Ok((id, outcome));
+            }
+        }
+        let text = format!("{YIELDED} images of other runs, which came before ours, went away");
+        let hint = "let one run end before the next one starts";
+        Err(Failure::clean(Problem::new(Class::Conflict, text).hint(hint)).touched())
+    }
+
+    /// Whether the image is there and usable.
+    pub(super) async fn stands(&self, id: ImageId) -> Result<bool, Failure> {
+        let image = self.job.customer.image(self.at, id).await?;
+        Ok(image.is_some_and(|image| State::of(image.status.as_deref()) == State::Usable))
     }
 
     /// The other images of the name that are not about to be replaced.
