@@ -39,7 +39,8 @@ pub use crate::vco::{Config as CloudConfig, RateLimit, TokenSource};
 use self::apply::Job;
 use self::mark::RunId;
 use self::observe::Observed;
-use self::observe::source::Eyes;
+use self::observe::lanes::{Lane, Late};
+use self::observe::source::{Eyes, Parcel};
 use self::plan::{Action, Goal, Seen, Step, plan};
 use self::report::{Outcome, Row};
 use self::request::Rejected;
@@ -48,8 +49,19 @@ use crate::fault::Class;
 use crate::id::Location;
 use crate::vco::{Client, Customer};
 
-/// One location and what shall be done there, or why it could not be looked at.
-pub type Planned = (Location, Result<(Seen, Step), Problem>);
+/// What shall be done at a location.
+#[derive(Clone)]
+pub enum Next {
+    /// This, because of what was seen.
+    Take(Seen, Step),
+    /// Nothing: it could not be looked at.
+    Fail(Problem),
+    /// What is decided once it answers.
+    Await(Late<Seen>),
+}
+
+/// One location and what shall be done there.
+pub type Planned = (Location, Next);
 
 /// Publishes.
 ///
@@ -96,7 +108,8 @@ async fn prepare(
     let probe = Probe::new(&cloud.user_agent, cloud.ca_file.as_deref(), context.clock.clone());
     let customer = customer(cloud, context).await;
     let probe = probe.map_err(|error| vec![Problem::of(&error)])?;
-    let eyes = Eyes { probe, progress: context.progress.clone() };
+    let clock = context.clock.clone();
+    let eyes = Eyes { probe, progress: context.progress.clone(), clock };
     let request = match Request::new(inputs) {
         Ok(request) => request,
         Err(rejected) => {
@@ -126,17 +139,24 @@ async fn customer(cloud: CloudConfig, context: &Context) -> Result<Customer, Pro
     client.customer().await.map_err(|error| Problem::of(&error))
 }
 
-fn decide(request: &Request, observed: &Observed) -> Vec<Planned> {
-    let goal = Goal {
+fn goal<'a>(request: &'a Request, parcel: &'a Parcel) -> Goal<'a> {
+    Goal {
         name: &request.name,
-        content: &observed.parcel.content,
-        given: observed.parcel.claims.given(),
+        content: &parcel.content,
+        given: parcel.claims.given(),
         settings: &request.settings,
         replace: request.replace,
+    }
+}
+
+fn decide(request: &Request, observed: &Observed) -> Vec<Planned> {
+    let goal = goal(request, &observed.parcel);
+    let next = |lane: &Lane<Seen>| match lane {
+        Lane::Seen(seen) => Next::Take(seen.clone(), plan(&goal, seen)),
+        Lane::Failed(problem) => Next::Fail(problem.clone()),
+        Lane::Late(look) => Next::Await(look.clone()),
     };
-    let planned = |seen: &Seen| (seen.clone(), plan(&goal, seen));
-    let each = observed.places.iter();
-    each.map(|(at, seen)| (at.clone(), seen.as_ref().map(planned).map_err(Clone::clone))).collect()
+    observed.places.iter().map(|(at, lane)| (at.clone(), next(lane))).collect()
 }
 
 /// Enforces a SHA-256 by a download, if anything is going to be made at all, or if only that can
@@ -147,9 +167,10 @@ async fn confirm(
     steps: &[Planned],
     eyes: &Eyes,
 ) -> Result<bool, Vec<Problem>> {
-    let needs = |planned: &Planned| {
-        let step = planned.1.as_ref().map(|(_, step)| step);
-        step.is_ok_and(|step| step.action == Action::Create || step.undecided)
+    let needs = |(_, next): &Planned| match next {
+        Next::Take(_, step) => step.action == Action::Create || step.undecided,
+        Next::Fail(_) => false,
+        Next::Await(_) => true,
     };
     if request.trust_checksum || !observed.parcel.unconfirmed() || !steps.iter().any(needs) {
         return Ok(false);
@@ -166,8 +187,10 @@ async fn confirm(
 /// A dry run's row.
 fn preview((at, planned): Planned, bytes: Option<u64>) -> Row {
     let mut row = match planned {
-        Err(problem) => Row::failed(at, Outcome::Failed, problem),
-        Ok((_, step)) => {
+        Next::Fail(problem) => Row::failed(at, Outcome::Failed, problem),
+        // A dry run waits for every location.
+        Next::Await(_) => Row::failed(at, Outcome::Failed, Problem::refused("no answer yet")),
+        Next::Take(_, step) => {
             let text = step.describe();
             let mut row = match step.action {
                 Action::Refuse(problem) => Row::failed(at, Outcome::Failed, problem),

@@ -102,6 +102,12 @@ impl Step {
         }
     }
 
+    /// What stands for a decision that nothing was seen for yet; it is never taken.
+    #[must_use]
+    pub fn undecided() -> Self {
+        Self::new(Action::Create, "the location has not answered yet")
+    }
+
     fn refuse(problem: Problem) -> Self {
         let why = problem.text.clone();
         Self::new(Action::Refuse(problem), why)

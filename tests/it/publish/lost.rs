@@ -134,6 +134,21 @@ async fn a_location_that_hangs_does_not_stop_the_others() {
 }
 
 #[tokio::test]
+async fn locations_that_answer_do_not_wait_for_one_that_does_not() {
+    let sim = cloud("publish-late", World::small()).await;
+    sim.fault(format!("getCustomerLocation@{NL}=hang").parse().unwrap());
+    let server = server(&[]).await;
+    let more = "-locations all --cloud-read-timeout 9s -retry-for 20s -output json";
+    let done = publish(&sim, &server, "/k8s.qcow2", more).await.expect(0);
+    let rows = done.json();
+    let seconds = |row: usize| rows["results"][row]["seconds"].as_f64().unwrap();
+    assert!(seconds(0) < 3.0 && seconds(2) < 3.0, "{}", done.out);
+    let place = |text: &str| done.err.find(text).unwrap_or_else(|| panic!("{text}: {}", done.err));
+    assert!(place("nl-rmd-dc01-001: no answer yet") < place("be-mac-dc01-001: created"));
+    assert!(place("qt-gen-dc01-003: created") < place("nl-rmd-dc01-001: created"));
+}
+
+#[tokio::test]
 async fn a_cloud_that_falls_silent_during_an_import_is_waited_for() {
     let faults = ["getImage#2=hang*inf"];
     let more = "--cloud-read-timeout 500ms -retry-for 1s -timeout 4s";

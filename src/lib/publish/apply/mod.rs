@@ -19,13 +19,14 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::create::Made;
-use super::Planned;
 use super::error::Problem;
 use super::mark::{Mark, RunId};
+use super::observe::lanes::Late;
 use super::observe::source::Parcel;
-use super::plan::{Action, Had, Seen, Step, ids};
+use super::plan::{Action, Had, Seen, Step, ids, plan};
 use super::report::{Outcome, Row};
 use super::request::{MEMORY_MIB, Request};
+use super::{Next, Planned, goal};
 use crate::clock::Clock;
 use crate::fault::Class;
 use crate::id::{ImageId, Location};
@@ -167,16 +168,39 @@ impl Job {
         join_all(steps.iter().map(|(at, planned)| self.place(at, planned))).await
     }
 
-    async fn place(&self, at: &Location, planned: &Result<(Seen, Step), Problem>) -> Row {
+    async fn place(&self, at: &Location, next: &Next) -> Row {
         let begun = self.clock.elapsed();
-        let mut row = match planned {
-            Err(problem) => Row::failed(at.clone(), Outcome::Failed, problem.clone()),
-            Ok((seen, step)) => self.guarded(at, seen, step).await,
+        let mut row = match next {
+            Next::Fail(problem) => Row::failed(at.clone(), Outcome::Failed, problem.clone()),
+            Next::Take(seen, step) => self.guarded(at, seen, step).await,
+            Next::Await(look) => self.late(at, look.clone()).await,
         };
         row.bytes = self.parcel.content.bytes;
         row.took(self.clock.elapsed().saturating_sub(begun));
         self.progress.finish(at.as_str(), row.result.word());
         row
+    }
+
+    /// Waits for a location that did not answer when the others did, and decides then.
+    async fn late(&self, at: &Location, look: Late<Seen>) -> Row {
+        self.progress.update(at.as_str(), progress::Step::state("no answer yet"));
+        let (nothing, undecided) = (Seen::default(), Step::undecided());
+        let flight = Mutex::default();
+        let here = Here { job: self, at, seen: &nothing, step: &undecided, flight: &flight };
+        let left = self.deadline.saturating_sub(self.clock.elapsed());
+        let seen = tokio::select! {
+            biased;
+            seen = look => seen,
+            () = self.cancel.cancelled() => return here.stopped(stop::Why::Interrupted).await,
+            () = self.clock.sleep(left) => return here.stopped(stop::Why::OutOfTime).await,
+        };
+        match seen {
+            Ok(seen) => {
+                let step = plan(&goal(&self.request, &self.parcel), &seen);
+                self.guarded(at, &seen, &step).await
+            }
+            Err(problem) => Row::failed(at.clone(), Outcome::Failed, problem),
+        }
     }
 
     /// Goes on until done, out of time or interrupted.

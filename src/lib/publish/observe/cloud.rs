@@ -1,9 +1,13 @@
 //! Looks at the customer's locations: which there are, what has the image's name there, who uses it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
+use super::lanes::{self, Lane};
+use crate::clock::Clock;
 use crate::fault::{Class, Fault as _};
 use crate::id::{ImageId, Location};
 use crate::publish::error::Problem;
@@ -15,91 +19,175 @@ use crate::vco::{self, Customer, DeletedImages, Image};
 
 /// What to look for at a location.
 #[derive(Debug)]
-pub struct Look<'a> {
-    name: &'a str,
-    settings: &'a Settings,
+pub struct Look {
+    name: String,
+    settings: Settings,
     replace: bool,
 }
 
-impl<'a> Look<'a> {
+impl Look {
     /// What this request needs to know.
     #[must_use]
-    pub fn of(request: &'a Request) -> Self {
-        Self { name: &request.name, settings: &request.settings, replace: request.replace }
+    pub fn of(request: &Request) -> Self {
+        let settings = request.settings.clone();
+        Self { name: request.name.clone(), settings, replace: request.replace }
     }
 }
 
 /// The locations of a request, or what is wrong with it.
-#[derive(Debug, Default)]
-pub struct Looked<T> {
-    /// The locations in order, each with what was seen, or why it could not be looked at.
-    pub places: Vec<(Location, Result<T, Problem>)>,
+#[derive(Debug)]
+pub struct Looked<T: Clone> {
+    /// The locations in order, each with what was seen, or why not.
+    pub places: Vec<(Location, Lane<T>)>,
     /// Wrong inputs.
     pub problems: Vec<Problem>,
     /// What holds for the whole run.
     pub warnings: Vec<String>,
 }
 
+/// How to wait for locations.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// After how long without any answer the silent ones are late; `None`: never.
+    pub patience: Option<Duration>,
+}
+
+/// What a location turns out to be.
+#[derive(Debug, Clone)]
+enum Found<T> {
+    /// It can host VMs; and what was seen.
+    Open(T),
+    /// It only stores data.
+    StorageOnly,
+    /// The list is about prices and may name locations we may not enter.
+    Unknown(Problem),
+}
+
 /// Looks at everything in the cloud that matters.
-pub async fn look(customer: &Customer, places_asked: &Places, what: &Look<'_>) -> Looked<Seen> {
-    let (found, system, bin) = tokio::join!(
-        places(customer, places_asked),
-        os_name(customer, what.settings),
-        customer.deleted_images()
+pub async fn look(customer: &Customer, asked: &Places, what: Look, wait: Wait<'_>) -> Looked<Seen> {
+    let (names, system, bin) = tokio::join!(
+        names(customer, asked),
+        os_name(customer, &what.settings),
+        bin(customer, wait)
     );
-    // The bin only explains; without it, a taken name is the cloud's to explain.
-    let bin = bin.ok();
-    let Looked { places, mut problems, mut warnings } = found;
+    let (there, mut problems) = names;
+    let mut warnings = Vec::new();
     match system {
         Ok(warning) => warnings.extend(warning),
         Err(problem) => problems.push(problem),
     }
-    if !problems.is_empty() {
-        return Looked { places: vec![], problems, warnings };
-    }
-    let seen = join_all(places.into_iter().map(async |(at, place)| {
-        let seen = match place {
-            Ok(()) => {
-                seen(customer, &at, what, bin.as_ref()).await.map_err(|error| Problem::of(&error))
-            }
-            Err(problem) => Err(problem),
-        };
-        (at, seen)
-    }));
-    Looked { places: seen.await, problems, warnings }
+    let shared = Arc::new((what, bin));
+    let inside = move |customer: Customer, at: Location| {
+        let shared = shared.clone();
+        async move {
+            let (what, bin) = &*shared;
+            seen(&customer, &at, what, bin.as_ref()).await.map_err(|error| Problem::of(&error))
+        }
+        .boxed()
+    };
+    let mut looked = each(customer, asked, there, wait, Arc::new(inside)).await;
+    problems.append(&mut looked.problems);
+    warnings.append(&mut looked.warnings);
+    Looked { places: looked.places, problems, warnings }
 }
 
-/// Finds the locations, and whether they can host VMs.
-pub async fn places(customer: &Customer, asked: &Places) -> Looked<()> {
-    let mut looked = Looked::default();
+/// Only what is wrong with the locations that were asked for.
+pub async fn wrong_places(customer: &Customer, asked: &Places, wait: Wait<'_>) -> Vec<Problem> {
+    let (there, mut problems) = names(customer, asked).await;
+    let nothing = |_, _| async { Ok(()) }.boxed();
+    let looked = each(customer, asked, there, wait, Arc::new(nothing)).await;
+    problems.extend(looked.problems);
+    problems
+}
+
+/// The bin only explains: without it, a taken name is the cloud's to explain.
+async fn bin(customer: &Customer, wait: Wait<'_>) -> Option<DeletedImages> {
+    let Some(patience) = wait.patience else { return customer.deleted_images().await.ok() };
+    tokio::select! {
+        bin = customer.deleted_images() => bin.ok(),
+        () = wait.clock.sleep(patience) => None,
+    }
+}
+
+/// The locations that were asked for and exist.
+async fn names(customer: &Customer, asked: &Places) -> (Vec<Location>, Vec<Problem>) {
     let known = match customer.locations().await {
         Ok(known) => known,
-        Err(error) => {
-            looked.problems.push(Problem::of(&error));
-            return looked;
-        }
+        Err(error) => return (vec![], vec![Problem::of(&error)]),
     };
     let wanted = match asked {
         Places::All => known.clone(),
         Places::Named(named) => named.clone(),
     };
     let (there, unknown): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|at| known.contains(at));
-    looked.problems.extend(unknown.iter().map(|at| no_such_location(at, &known)));
-    let infos = join_all(there.iter().map(|at| customer.location(at))).await;
+    (there, unknown.iter().map(|at| no_such_location(at, &known)).collect())
+}
+
+/// What is done inside a location.
+type Inside<T> =
+    Arc<dyn Fn(Customer, Location) -> BoxFuture<'static, Result<T, Problem>> + Send + Sync>;
+
+/// Enters every location that can host VMs and does `inside` there, side by side.
+async fn each<T: Clone + Send + Sync + 'static>(
+    customer: &Customer,
+    asked: &Places,
+    there: Vec<Location>,
+    wait: Wait<'_>,
+    inside: Inside<T>,
+) -> Looked<T> {
+    let enter = |at: Location| {
+        let look = enter(customer.clone(), at.clone(), inside.clone());
+        (at, lanes::start(look))
+    };
+    let looks = there.into_iter().map(enter).collect();
+    sort(asked, lanes::gather(looks, wait.clock, wait.patience).await)
+}
+
+async fn enter<T>(
+    customer: Customer,
+    at: Location,
+    inside: Inside<T>,
+) -> Result<Found<T>, Problem> {
+    match customer.location(&at).await {
+        Ok(info) if info.storage_only == Some(true) => Ok(Found::StorageOnly),
+        Ok(_) => inside(customer, at).await.map(Found::Open),
+        Err(error) if error.class() == Class::NotFound => Ok(Found::Unknown(Problem::of(&error))),
+        Err(error) => Err(Problem::of(&error)),
+    }
+}
+
+/// Tells wrong inputs from places to publish to.
+fn sort<T: Clone + Send + Sync + 'static>(
+    asked: &Places,
+    lanes: Vec<(Location, Lane<Found<T>>)>,
+) -> Looked<T> {
+    let mut looked = Looked { places: vec![], problems: vec![], warnings: vec![] };
     let mut without_vms = Vec::new();
-    for (at, info) in there.into_iter().zip(infos) {
-        match info {
-            Ok(info) if info.storage_only == Some(true) => without_vms.push(at),
-            Ok(_) => looked.places.push((at, Ok(()))),
-            // The list is about prices and may name locations we may not enter.
-            Err(error) if matches!(error.class(), Class::NotFound) => {
-                looked.problems.push(Problem::of(&error));
+    for (at, lane) in lanes {
+        match lane {
+            Lane::Seen(Found::Open(seen)) => looked.places.push((at, Lane::Seen(seen))),
+            Lane::Seen(Found::StorageOnly) => without_vms.push(at),
+            Lane::Seen(Found::Unknown(problem)) => looked.problems.push(problem),
+            Lane::Failed(problem) => looked.places.push((at, Lane::Failed(problem))),
+            Lane::Late(look) => {
+                let name = at.clone();
+                let open = move |found: Result<Found<T>, Problem>| match found? {
+                    Found::Open(seen) => Ok(seen),
+                    Found::StorageOnly => Err(Problem::refused(stores_only(&name))),
+                    Found::Unknown(problem) => Err(problem),
+                };
+                looked.places.push((at, Lane::Late(look.map(open).boxed().shared())));
             }
-            Err(error) => looked.places.push((at, Err(Problem::of(&error)))),
         }
     }
     storage_only(asked, &without_vms, &mut looked);
     looked
+}
+
+fn stores_only(at: &Location) -> String {
+    format!("location {at} only stores data and can host no VM")
 }
 
 fn no_such_location(at: &Location, known: &[Location]) -> Problem {
@@ -114,9 +202,9 @@ fn no_such_location(at: &Location, known: &[Location]) -> Problem {
 }
 
 /// `all` means all that can host VMs; one that was named must be able to.
-fn storage_only(asked: &Places, without_vms: &[Location], looked: &mut Looked<()>) {
+fn storage_only<T: Clone>(asked: &Places, without_vms: &[Location], looked: &mut Looked<T>) {
     for at in without_vms {
-        let text = format!("location {at} only stores data and can host no VM");
+        let text = stores_only(at);
         match asked {
             Places::All => looked.warnings.push(format!("{text}; it is left out")),
             Places::Named(_) => looked.problems.push(Problem::refused(text)),
@@ -176,20 +264,20 @@ fn known_os_name(
 pub async fn seen(
     customer: &Customer,
     at: &Location,
-    what: &Look<'_>,
+    what: &Look,
     bin: Option<&DeletedImages>,
 ) -> Result<Seen, vco::Error> {
     let listed = customer.images(at).await?;
     let binned = bin.and_then(|bin| bin.at(at).ok()).unwrap_or_default();
     let mut seen = Seen { ids: ids(&listed), ..Seen::default() };
     seen.ids.extend(ids(&binned));
-    seen.had = own(&listed, what.name, None);
-    for had in own(&binned, what.name, Some(State::Binned)) {
+    seen.had = own(&listed, &what.name, None);
+    for had in own(&binned, &what.name, Some(State::Binned)) {
         if seen.had.iter().all(|other| other.id != had.id) {
             seen.had.push(had);
         }
     }
-    details(customer, at, what.settings, &mut seen.had).await?;
+    details(customer, at, &what.settings, &mut seen.had).await?;
     let usable = seen.had.iter().filter(|had| had.state == State::Usable).count();
     if usable > 1 || (what.replace && !seen.had.is_empty()) {
         seen.users = users(customer, at, &seen.had).await?;
@@ -301,15 +389,16 @@ mod tests {
     #[test]
     fn all_leaves_out_what_hosts_no_vm_and_a_named_one_is_refused() {
         let at: Location = "be-1".parse().unwrap();
-        let other = || ("nl-1".parse().unwrap(), Ok(()));
-        let mut all = Looked { places: vec![other()], ..Looked::default() };
+        let other = || ("nl-1".parse().unwrap(), Lane::Seen(()));
+        let none = || Looked::<()> { places: vec![], problems: vec![], warnings: vec![] };
+        let mut all = Looked { places: vec![other()], ..none() };
         storage_only(&Places::All, std::slice::from_ref(&at), &mut all);
         assert_eq!((all.problems.len(), all.warnings.len()), (0, 1));
-        let mut named = Looked { places: vec![other()], ..Looked::default() };
+        let mut named = Looked { places: vec![other()], ..none() };
         storage_only(&Places::Named(vec![]), std::slice::from_ref(&at), &mut named);
         assert_eq!((named.problems.len(), named.warnings.len()), (1, 0));
-        let mut none = Looked::default();
-        storage_only(&Places::All, &[], &mut none);
-        assert_eq!(none.problems.len(), 1);
+        let mut nowhere = none();
+        storage_only(&Places::All, &[], &mut nowhere);
+        assert_eq!(nowhere.problems.len(), 1);
     }
 }

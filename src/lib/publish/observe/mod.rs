@@ -2,12 +2,14 @@
 //!
 //! [`source`] looks at the image, [`cloud`] at the locations. What is wrong with the inputs is
 //! collected, so that it can be told in one go; what fails at one location only is that
-//! location's own affair.
+//! location's own affair, and so is one that does not answer: see [`lanes`].
 
 pub mod cloud;
+pub mod lanes;
 pub mod source;
 
-use self::cloud::Look;
+use self::cloud::{Look, Wait};
+use self::lanes::{Lane, PATIENCE};
 use self::source::{Eyes, Parcel};
 use super::error::Problem;
 use super::plan::Seen;
@@ -25,7 +27,7 @@ pub struct Observed {
     /// The image to publish.
     pub parcel: Parcel,
     /// The locations to publish to, in order, and what was seen there or why nothing was.
-    pub places: Vec<(Location, Result<Seen, Problem>)>,
+    pub places: Vec<(Location, Lane<Seen>)>,
     /// What holds for the whole run.
     pub warnings: Vec<String>,
 }
@@ -39,9 +41,11 @@ pub async fn observe(
     customer: Result<Customer, Problem>,
     eyes: &Eyes,
 ) -> Result<Observed, Vec<Problem>> {
+    // A dry run has nothing that it could go on with.
+    let wait = Wait { clock: &*eyes.clock, patience: (!request.dry_run).then_some(PATIENCE) };
     let look = async {
         let customer = customer.map_err(|problem| vec![problem])?;
-        let looked = cloud::look(&customer, &request.places, &Look::of(request)).await;
+        let looked = cloud::look(&customer, &request.places, Look::of(request), wait).await;
         Ok::<_, Vec<Problem>>(looked)
     };
     let (parcel, looked) =
@@ -81,9 +85,10 @@ pub async fn rest(
             Err(problems) => problems,
         }
     };
+    let wait = Wait { clock: &*eyes.clock, patience: Some(PATIENCE) };
     let places = async {
         match (customer, &rejected.places) {
-            (Ok(customer), Some(places)) => cloud::places(&customer, places).await.problems,
+            (Ok(customer), Some(places)) => cloud::wrong_places(&customer, places, wait).await,
             (Err(problem), _) => vec![problem],
             (Ok(_), None) => vec![],
         }

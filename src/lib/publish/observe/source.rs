@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use url::Url;
 
+use crate::clock::Clock;
 use crate::progress::{Progress, Step};
 use crate::publish::content::{Claim, Claims};
 use crate::publish::error::Problem;
@@ -22,6 +23,8 @@ pub struct Eyes {
     pub probe: Probe,
     /// Where progress is told.
     pub progress: Arc<dyn Progress>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Where the image's bytes come from.
