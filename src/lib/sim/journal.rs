@@ -103,7 +103,11 @@ impl Journal {
 
     /// From now on appends every exchange to the file, which is made if it is missing.
     pub(super) fn write_to(&self, path: &Path) -> Result<(), Error> {
-        let opened = OpenOptions::new().create(true).append(true).open(path);
+        let mut options = OpenOptions::new();
+        // The URLs of images are in it, and a presigned one is a key.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let opened = options.create(true).append(true).open(path);
         let what = "write the traffic file";
         let file = opened.map_err(|source| Error::File { what, path: path.to_owned(), source })?;
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).file = Some(file);
@@ -121,6 +125,11 @@ mod tests {
         let path = dir.path().join("traffic.jsonl");
         let journal = Journal::default();
         journal.write_to(&path).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+        }
         let query = vec![("name".to_owned(), "x y".to_owned())];
         journal.record(Exchange { method: "GET".into(), query, ..Exchange::default() });
         journal.record(Exchange { deliberate: true, ..Exchange::default() });
