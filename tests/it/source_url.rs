@@ -170,6 +170,50 @@ async fn a_silent_server_is_not_waited_for_for_ever() {
     assert!(chain(&error).contains("nothing came for 60 s"), "{}", chain(&error));
 }
 
+/// Promises `length` bytes to every request, and sends one whenever the clock has moved on 20 s.
+async fn dripping(clock: Arc<Stepped>, length: usize) -> url::Url {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/a", listener.local_addr().unwrap()).parse().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let clock = Arc::clone(&clock);
+            tokio::spawn(async move {
+                let mut asked = [0; 4096];
+                let _ = stream.read(&mut asked).await;
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                let mut going = stream.write_all(head.as_bytes()).await;
+                while !asked.starts_with(b"HEAD") && going.is_ok() {
+                    clock::Clock::sleep(&*clock, Duration::from_secs(20)).await;
+                    going = stream.write_all(b"Q").await;
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_server_that_drips_is_not_waited_for_for_ever() {
+    let clock = Stepped::at(0.0);
+    let url = dripping(Arc::clone(&clock), 100_000).await;
+    let probe = Probe::new("t/1", None, Arc::clone(&clock) as Arc<dyn clock::Clock>).unwrap();
+    let look = async { tokio::join!(probe.check_url(&url), probe.sidecars(&url)) };
+    let time = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            clock.advance(Duration::from_secs(20));
+        }
+    };
+    let (facts, beside) = tokio::select! { seen = look => seen, () = time => unreachable!() };
+    let error = facts.unwrap_err();
+    assert_eq!(error.class(), Class::Transient);
+    assert!(chain(&error).contains("did not come within 60 s"), "{}", chain(&error));
+    let warnings = beside.unwrap().warnings;
+    assert_eq!(warnings.len(), 6, "{warnings:?}");
+    assert!(warnings[0].contains("did not come within 60 s"), "{warnings:?}");
+}
+
 #[tokio::test]
 async fn nobody_there_is_the_other_sides_failure() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -59,6 +59,11 @@ pub(super) struct Arrived {
     pub redirects: u8,
 }
 
+/// Something small did not come as a whole within [`SILENCE`], although it kept coming.
+#[derive(Debug, thiserror::Error)]
+#[error("it did not come within {} s", SILENCE.as_secs())]
+struct Slow;
+
 /// Nothing came for [`SILENCE`].
 #[derive(Debug, thiserror::Error)]
 #[error("nothing came for {} s", SILENCE.as_secs())]
@@ -232,8 +237,15 @@ impl Probe {
             expected: total,
             source,
         };
+        // Not one silence, but all of them together: this is little.
+        let mut late = self.clock.sleep(SILENCE);
         while first.len() < want {
-            match self.piece(&mut response).await {
+            let piece = tokio::select! {
+                biased;
+                piece = self.piece(&mut response) => piece,
+                () = &mut late => Err(Slow.into()),
+            };
+            match piece {
                 Ok(Some(piece)) => first.extend_from_slice(&piece),
                 Ok(None) => return Err(cut(first.len(), None)),
                 Err(source) => return Err(cut(first.len(), Some(source))),
@@ -253,6 +265,14 @@ impl Probe {
 
     /// A small text, or `None` where there is none; the error says why it cannot be told.
     async fn small_text(&self, url: &Url) -> Result<Option<String>, String> {
+        tokio::select! {
+            biased;
+            text = self.whole_text(url) => text,
+            () = self.clock.sleep(SILENCE) => Err(Slow.to_string()),
+        }
+    }
+
+    async fn whole_text(&self, url: &Url) -> Result<Option<String>, String> {
         let arrived = self.follow(Method::GET, url, &HeaderMap::new()).await;
         let mut response = arrived.map_err(|e| crate::fault::chain(&e))?.response;
         match response.status() {
