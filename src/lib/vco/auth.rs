@@ -15,6 +15,7 @@ use url::Url;
 use super::call::{Body, Expect, Method};
 use super::config::{self, Config, TokenSource};
 use super::error::{Error, Kind};
+use super::hint;
 use super::judge::{self, Raw, Trouble};
 use super::jwt::{self, Claims};
 use super::retry::{self, Next, Situation};
@@ -116,6 +117,15 @@ impl Auth {
             Some(held) if held.serial != refused.serial => Ok(()),
             _ => self.renew(&mut state, refused).await.map(|_| ()),
         }
+    }
+
+    /// What to do about a token that the portal refused for good.
+    pub fn advice(&self, refused: &Credential) -> String {
+        let from = match &self.source {
+            TokenSource::Inline(_) => "VCO_TOKEN or stdin".to_owned(),
+            TokenSource::File(path) => path.display().to_string(),
+        };
+        hint::refused_token(refused.claims, &from)
     }
 
     /// Remembers where tokens are renewed, from `GET /me`'s `iam_domain`, unless configured.
@@ -258,7 +268,7 @@ fn adopt(state: &mut State, token: SecretString) -> Credential {
 }
 
 fn explain(operation: &'static str, target: &str, trouble: Trouble) -> Error {
-    let mut error = Error::new(operation, target, trouble.kind);
+    let mut error = Error::new(operation, target, trouble.kind).with_place(trouble.place);
     if let Some(message) = trouble.message {
         error = error.with_message(message);
     }

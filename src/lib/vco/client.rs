@@ -133,14 +133,21 @@ impl Inner {
                 course.renewed = true;
                 match self.auth.refused(&credential).await {
                     Ok(()) => continue,
-                    Err(why) => return Err(error(call, trouble, *course).with_source(why)),
+                    Err(why) => {
+                        let error = error(call, trouble, *course).with_source(why);
+                        return Err(error.with_advice(Some(self.auth.advice(&credential))));
+                    }
                 }
             }
             if trouble.failure == Failure::Throttled {
                 self.limits.throttled(call.at.as_ref(), trouble.retry_after);
             }
             match retry::decide(self.situation(call, &trouble, *course)) {
-                Next::GiveUp => return Err(error(call, trouble, *course)),
+                Next::GiveUp => {
+                    let advice =
+                        (trouble.kind == Kind::Status(401)).then(|| self.auth.advice(&credential));
+                    return Err(error(call, trouble, *course).with_advice(advice));
+                }
                 Next::Retry(wait) => {
                     tracing::trace!(target: "capvco::vco", kind = ?trouble.kind,
                         wait_ms = millis(wait), "again");
@@ -166,7 +173,7 @@ impl Inner {
             patience: self.patience(call),
         };
         let raw = self.http.exchange(request).await?;
-        trace_reply(&raw);
+        trace_reply(call, &raw);
         if raw.status != 429 {
             self.limits.passed();
         }
@@ -214,10 +221,11 @@ fn jitter() -> f64 {
 }
 
 fn error(call: &Call<'_>, trouble: Trouble, course: Course) -> Error {
-    let Trouble { kind, failure, message, errorcode, retry_after, source } = trouble;
+    let Trouble { kind, failure, message, errorcode, retry_after, place, source } = trouble;
     let mut error = Error::new(call.operation, call.target.clone(), kind)
         .with_errorcode(errorcode)
         .with_retry_after(retry_after)
+        .with_place(place)
         .with_outcome_unknown(call.method != Method::Get && retry::outcome_unknown(failure))
         .after(course.tries, course.spent);
     if let Some(message) = message {
@@ -270,9 +278,10 @@ fn trace_request(call: &Call<'_>) {
         query = %query.join("&"), body = %body, "request");
 }
 
-fn trace_reply(raw: &Raw) {
+fn trace_reply(call: &Call<'_>, raw: &Raw) {
     if tracing::enabled!(target: "capvco::vco", tracing::Level::TRACE) {
         let body = blank::text(&String::from_utf8_lossy(&raw.body));
-        tracing::trace!(target: "capvco::vco", status = raw.status, body = %body, "reply");
+        tracing::trace!(target: "capvco::vco", method = call.method.name(), path = %call.path,
+            status = raw.status, body = %body, "reply");
     }
 }

@@ -59,6 +59,8 @@ struct Inner {
     tries: u32,
     spent: Duration,
     outcome_unknown: bool,
+    place: Option<String>,
+    advice: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -74,6 +76,8 @@ impl Error {
             tries: 1,
             spent: Duration::ZERO,
             outcome_unknown: false,
+            place: None,
+            advice: None,
             source: None,
         }))
     }
@@ -112,6 +116,18 @@ impl Error {
         self
     }
 
+    /// Where nobody could be reached, as `scheme://host:port`.
+    pub(crate) fn with_place(mut self, place: Option<String>) -> Self {
+        self.0.place = place;
+        self
+    }
+
+    /// A hint that only the caller can give; it stands for the one of the status.
+    pub(crate) fn with_advice(mut self, advice: Option<String>) -> Self {
+        self.0.advice = advice;
+        self
+    }
+
     /// The operation in words, such as `create the image`.
     #[must_use]
     pub fn operation(&self) -> &'static str {
@@ -128,6 +144,11 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.0.kind
+    }
+
+    /// What the caller knew to do about it.
+    pub(super) fn advice(&self) -> Option<&str> {
+        self.0.advice.as_deref()
     }
 
     /// Whether it came of another call, in which the other side failed.
@@ -185,14 +206,15 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { operation, target, kind, message, errorcode, tries, spent, .. } = &*self.0;
+        let Inner { operation, target, kind, message, errorcode, place, tries, spent, .. } =
+            &*self.0;
         write!(f, "cannot {operation}")?;
         if !target.is_empty() {
             let (open, close) = if *kind == Kind::Setting { (" ", "") } else { (" (", ")") };
             write!(f, "{open}{target}{close}")?;
         }
         f.write_str(": ")?;
-        match (what(*kind), message) {
+        match (what(*kind, place.as_deref()), message) {
             (Some(what), Some(message)) => write!(f, "{what}: {message}")?,
             (Some(what), None) => f.write_str(&what)?,
             (None, message) => f.write_str(message.as_deref().unwrap_or("no reason known"))?,
@@ -207,7 +229,7 @@ impl fmt::Display for Error {
     }
 }
 
-fn what(kind: Kind) -> Option<String> {
+fn what(kind: Kind, place: Option<&str>) -> Option<String> {
     let text = match kind {
         Kind::Setting | Kind::Token | Kind::NoCustomer | Kind::File | Kind::Bug => return None,
         Kind::Name => "the host's name cannot be resolved",
@@ -221,7 +243,11 @@ fn what(kind: Kind) -> Option<String> {
         Kind::Garbled => "the reply cannot be understood",
         Kind::Incomplete => "the list is incomplete",
     };
-    Some(text.to_owned())
+    Some(match (kind, place) {
+        (Kind::Connect | Kind::Tls, Some(place)) => format!("{text} to {place}"),
+        (Kind::Name, Some(place)) => format!("{text}: {place}"),
+        _ => text.to_owned(),
+    })
 }
 
 impl std::error::Error for Error {
@@ -332,5 +358,19 @@ mod tests {
         );
         let error = Error::new("list images", "location be-1", Kind::Timeout);
         assert_eq!(error.to_string(), "cannot list images (location be-1): no reply in time");
+    }
+
+    #[test]
+    fn an_error_says_where_nobody_was_reached() {
+        let place = "https://portal.example:443";
+        for (kind, said) in [
+            (Kind::Connect, "no connection to https://portal.example:443"),
+            (Kind::Tls, "no secure connection to https://portal.example:443"),
+            (Kind::Name, "the host's name cannot be resolved: https://portal.example:443"),
+            (Kind::Timeout, "no reply in time"),
+        ] {
+            let error = Error::new("list images", "", kind).with_place(Some(place.to_owned()));
+            assert_eq!(error.to_string(), format!("cannot list images: {said}"));
+        }
     }
 }

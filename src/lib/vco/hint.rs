@@ -1,10 +1,14 @@
 //! What a user should do about a failed call.
 
 use super::error::{Error, Kind};
+use super::jwt::Claims;
 
 /// Sentences that say what to do next, most useful first.
 pub fn of(error: &Error) -> Vec<String> {
-    let mut hints: Vec<String> = by_kind(error).into_iter().map(str::to_owned).collect();
+    let mut hints: Vec<String> = match error.advice() {
+        Some(advice) => vec![advice.to_owned()],
+        None => by_kind(error).into_iter().map(str::to_owned).collect(),
+    };
     if let Some(wait) = error.retry_after() {
         hints.insert(
             0,
@@ -18,6 +22,40 @@ pub fn of(error: &Error) -> Vec<String> {
         );
     }
     hints
+}
+
+/// What to do about a token that the portal refuses; `from` is where it came from.
+pub fn refused_token(claims: Claims, from: &str) -> String {
+    let why = match claims {
+        Claims { is_jwt: false, .. } => {
+            "it is no JWT (which has three parts with dots between them), so that nothing is known \
+             of its expiry"
+        }
+        Claims { expires: None, .. } => "it does not say when it expires, so it may have",
+        Claims { expires: Some(_), .. } => {
+            "it is not expired, but it may be revoked, belong to another portal, or be a browser \
+             session's token"
+        }
+    };
+    format!(
+        "The portal refuses the token from {from}: {why}; copy one from the portal's menu \"COPY \
+         JWT\"."
+    )
+}
+
+/// What to do about a customer that the portal does not know or does not let us see.
+pub fn other_customers(asked: &str, known: &[&str]) -> Option<String> {
+    if known.contains(&asked) {
+        return None;
+    }
+    Some(match known {
+        [] => format!("The token's user belongs to no customer, so not to {asked} either."),
+        known => format!(
+            "The token's user does not belong to customer {asked} but to {}: check --customer \
+             (VCO_CUSTOMER_ID).",
+            known.join(", ")
+        ),
+    })
 }
 
 fn by_kind(error: &Error) -> Vec<&'static str> {
@@ -36,6 +74,9 @@ fn by_kind(error: &Error) -> Vec<&'static str> {
             "Check host and port of --portal-url (VCO_PORTAL_URL), and firewalls on the way; \
              behind a proxy set HTTPS_PROXY (and NO_PROXY for what it does not reach).",
         ],
+        Kind::Tls if error.message().is_some_and(|why| why.contains("plain http")) => {
+            vec!["Check scheme and port of --portal-url (VCO_PORTAL_URL)."]
+        }
         Kind::Tls => vec![
             "If the portal's certificate comes from an authority of your own, give that \
              authority's certificate with --ca-file; else check the host's name and this \
@@ -45,9 +86,13 @@ fn by_kind(error: &Error) -> Vec<&'static str> {
             "Check --portal-url (VCO_PORTAL_URL): it is the address of the portal itself, such as \
              https://try.whitesky.cloud.",
         ],
+        // Of a write that got no reply nobody knows what became; a read changes nothing.
+        Kind::Timeout if error.outcome_unknown() => {
+            vec!["The cloud's writes are slow: --cloud-write-timeout gives it more time."]
+        }
         Kind::Timeout => vec![
-            "The cloud's writes are slow: --cloud-write-timeout and --cloud-read-timeout give it \
-             more time.",
+            "A read should be answered at once: the location or the portal may be in trouble; \
+             --cloud-read-timeout gives it more time.",
         ],
         Kind::Incomplete => {
             vec!["A location is in trouble and cannot be asked just now: try again later."]
@@ -84,11 +129,7 @@ fn by_token(message: &str) -> Vec<&'static str> {
 
 fn by_status(status: u16) -> Vec<&'static str> {
     match status {
-        401 => vec![
-            "The portal refuses this token although it is not expired: it may be revoked, belong \
-             to another portal, or be a browser session's token; copy one from the portal's menu \
-             \"COPY JWT\".",
-        ],
+        401 => vec!["The portal refuses this token: copy one from the portal's menu \"COPY JWT\"."],
         403 => vec![
             "The token is known but may not do this: ask for a role with the right on this \
              customer or location, or check --customer.",
@@ -119,8 +160,8 @@ mod tests {
             (Kind::Connect, "HTTPS_PROXY"),
             (Kind::NotTheApi, "--portal-url"),
             (Kind::NoCustomer, "--customer"),
-            (Kind::Timeout, "--cloud-write-timeout"),
-            (Kind::Status(401), "browser session"),
+            (Kind::Timeout, "--cloud-read-timeout"),
+            (Kind::Status(401), "COPY JWT"),
             (Kind::Status(403), "role"),
             (Kind::Status(429), "--rate-limit"),
             (Kind::Status(503), "no capacity"),
@@ -128,6 +169,50 @@ mod tests {
             let hints = of(&Error::new("x", "y", kind));
             assert!(hints.iter().any(|hint| hint.contains(word)), "{kind:?}: {hints:?}");
         }
+    }
+
+    #[test]
+    fn a_timeout_names_the_flag_of_its_kind_of_call() {
+        for (write, named, other) in [
+            (true, "--cloud-write-timeout", "--cloud-read-timeout"),
+            (false, "--cloud-read-timeout", "--cloud-write-timeout"),
+        ] {
+            let hints = of(&Error::new("x", "y", Kind::Timeout).with_outcome_unknown(write));
+            assert!(hints[0].contains(named) && !hints[0].contains(other), "{hints:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_token_is_described_as_far_as_it_is_known() {
+        for (is_jwt, expires, words) in [
+            (false, None, "it is no JWT (which has three parts"),
+            (true, None, "does not say when it expires"),
+            (true, Some(1e10), "it is not expired, but it may be revoked"),
+        ] {
+            let claims = Claims { is_jwt, expires, renewable: false };
+            let hint = refused_token(claims, "/run/token");
+            assert!(hint.contains(words), "{hint}");
+            assert!(hint.contains("from /run/token:") && hint.contains("COPY JWT"), "{hint}");
+        }
+    }
+
+    #[test]
+    fn other_customers_are_named_where_this_one_is_not_ours() {
+        for (known, words) in [
+            (&["acme_1", "beta_1"][..], Some("customer nobody but to acme_1, beta_1:")),
+            (&[], Some("no customer, so not to nobody")),
+            (&["acme_1", "nobody"], None),
+        ] {
+            let hint = other_customers("nobody", known);
+            assert_eq!(hint.is_some(), words.is_some(), "{hint:?}");
+            assert!(hint.unwrap_or_default().contains(words.unwrap_or_default()), "{known:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_speaks_plain_http_needs_no_certificate() {
+        let error = Error::new("x", "y", Kind::Tls).with_message("this port speaks plain http");
+        assert!(of(&error)[0].contains("scheme and port"), "{:?}", of(&error));
     }
 
     #[test]

@@ -27,13 +27,23 @@ pub struct Trouble {
     pub message: Option<String>,
     pub errorcode: Option<String>,
     pub retry_after: Option<Duration>,
+    /// Whom it could not reach, as `scheme://host:port`.
+    pub place: Option<String>,
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Trouble {
     /// A trouble that has only a kind and perhaps a sentence.
     pub fn new(kind: Kind, failure: Failure, message: Option<String>) -> Self {
-        Self { kind, failure, message, errorcode: None, retry_after: None, source: None }
+        Self {
+            kind,
+            failure,
+            message,
+            errorcode: None,
+            retry_after: None,
+            place: None,
+            source: None,
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use super::wire;
 /// What we read from a token; anything may be missing (vco-api.md 1.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Claims {
+    /// Whether it is a JWT at all: three parts, the middle one JSON.
+    pub is_jwt: bool,
     /// When it expires, in seconds since 1970.
     pub expires: Option<f64>,
     /// Whether it carries the claim that makes it renewable (IYO, SDK); false if unreadable.
@@ -21,6 +23,7 @@ pub struct Claims {
 pub fn claims(token: &str) -> Claims {
     payload(token)
         .map(|claims| Claims {
+            is_jwt: true,
             expires: wire::time(&claims, "exp"),
             renewable: wire::text(&claims, "refresh_token").is_some_and(|text| !text.is_empty()),
         })
@@ -88,7 +91,8 @@ mod tests {
             (r#"{"exp": "soon"}"#, None, false),
             ("[]", None, false),
         ] {
-            assert_eq!(claims(&token(claims_text)), Claims { expires, renewable }, "{claims_text}");
+            let read = Claims { is_jwt: true, expires, renewable };
+            assert_eq!(claims(&token(claims_text)), read, "{claims_text}");
         }
         for odd in ["", "opaque", "a.b", "a.b.c.d", "a.!.c", "..", "é.é.é"] {
             assert_eq!(claims(odd), Claims::default(), "{odd}");

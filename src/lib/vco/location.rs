@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::customer::Customer;
 use super::error::Error;
-use super::wire;
+use super::{hint, wire};
 use crate::id::Location;
 
 /// What the cloud says about one location.
@@ -31,10 +31,28 @@ pub fn read_names(rows: &[&Value]) -> Vec<Location> {
 
 impl Customer {
     /// The customer's locations, in the cloud's order.
+    ///
+    /// # Errors
+    /// Status 403 or 404 if the customer is unknown or not the token's; the hint then names the
+    /// token's customers.
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
         let call = self.read("list locations", &["locations"]);
-        let reply = self.send(call.about(format!("customer {}", self.id()))).await?;
+        let reply = match self.send(call.about(format!("customer {}", self.id()))).await {
+            Ok(reply) => reply,
+            Err(error) if matches!(error.status(), Some(403 | 404)) => {
+                let advice = self.other_customers().await;
+                return Err(error.with_advice(advice));
+            }
+            Err(error) => return Err(error),
+        };
         Ok(read_names(&reply.rows("locations")?))
+    }
+
+    /// The token's customers, where this is none of them and the portal tells.
+    async fn other_customers(&self) -> Option<String> {
+        let me = self.client().me().await.ok()?;
+        let known: Vec<_> = me.customers.iter().map(|one| one.id.as_str()).collect();
+        hint::other_customers(self.id().as_str(), &known)
     }
 
     /// What the cloud says about a location.

@@ -12,17 +12,26 @@ pub const MOST_TRIES: u32 = 8;
 /// How often a failure is tried that rarely mends itself within seconds.
 const FEW_TRIES: u32 = 4;
 
-/// How often a portal is tried that never answered: most likely its address is wrong.
-const FIRST_TRIES: u32 = 3;
+/// How often a host's name is looked up that never resolved: most likely it is wrong.
+const FIRST_LOOK_UPS: u32 = 3;
+
+/// How long a portal is tried that refuses connections and never answered: its address may be
+/// wrong, or it is just starting.
+const FIRST_CONTACT: Duration = Duration::from_secs(15);
 
 /// The first pause; each further one is twice as long, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
+/// The longest pause where nothing could be sent: knocking costs nobody anything.
+const LONGEST_KNOCK: Duration = Duration::from_secs(5);
+
 /// A failed try, as far as repeating it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing was sent: the name did not resolve or no connection was made.
+    /// Nothing was sent: the host's name did not resolve.
+    NoName,
+    /// Nothing was sent: no connection was made.
     NotSent,
     /// 429: too many calls; not executed.
     Throttled,
@@ -78,17 +87,21 @@ pub fn decide(s: Situation) -> Next {
     if s.tries >= most_tries(s) {
         return Next::GiveUp;
     }
-    let pause = pause(s.tries, s.jitter);
+    let pause = pause(s.tries, longest_pause(s.failure), s.jitter);
     // A little later than asked for: many clients were told the same second.
     let wait = s.retry_after.map_or(pause, |asked| asked + pause.min(asked / 10 + FIRST_PAUSE));
-    if s.spent + wait > s.budget { Next::GiveUp } else { Next::Retry(wait) }
+    if s.spent + wait > budget(s) { Next::GiveUp } else { Next::Retry(wait) }
 }
 
 /// Whether nobody knows if a call that is not repeatable was carried out.
 #[must_use]
 pub fn outcome_unknown(failure: Failure) -> bool {
     match failure {
-        Failure::NotSent | Failure::Throttled | Failure::BarePage | Failure::Final => false,
+        Failure::NoName
+        | Failure::NotSent
+        | Failure::Throttled
+        | Failure::BarePage
+        | Failure::Final => false,
         Failure::Unavailable
         | Failure::ServerError
         | Failure::TimedOut
@@ -103,7 +116,9 @@ fn most_tries(s: Situation) -> u32 {
     }
     match s.failure {
         Failure::Final => 1,
-        Failure::NotSent if !s.reached_before => FIRST_TRIES,
+        Failure::NoName if !s.reached_before => FIRST_LOOK_UPS,
+        // Only time counts: a portal that starts anew is back when it is back.
+        Failure::NoName | Failure::NotSent => u32::MAX,
         // Whatever answers there may not be a portal at all.
         Failure::Lost | Failure::BarePage if !s.reached_before => FEW_TRIES,
         Failure::ServerError | Failure::Garbled => FEW_TRIES,
@@ -111,10 +126,24 @@ fn most_tries(s: Situation) -> u32 {
     }
 }
 
+fn budget(s: Situation) -> Duration {
+    match s.failure {
+        Failure::NotSent if !s.reached_before => s.budget.min(FIRST_CONTACT),
+        _ => s.budget,
+    }
+}
+
+fn longest_pause(failure: Failure) -> Duration {
+    match failure {
+        Failure::NoName | Failure::NotSent => LONGEST_KNOCK,
+        _ => LONGEST_PAUSE,
+    }
+}
+
 /// Between half and all of a pause that doubles.
-fn pause(tries: u32, jitter: f64) -> Duration {
+fn pause(tries: u32, longest: Duration, jitter: f64) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(10));
-    doubled.min(LONGEST_PAUSE).mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
+    doubled.min(longest).mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0)
 }
 
 /// Reads a `Retry-After` header: seconds (a fraction is rounded up) or an HTTP date.
@@ -153,8 +182,10 @@ mod tests {
     fn who_is_tried_how_often() {
         //   failure      repeatable  reached  tries of a repeatable call, of a create
         for (failure, reached, repeated, created) in [
-            (NotSent, true, MOST_TRIES, MOST_TRIES),
-            (NotSent, false, FIRST_TRIES, FIRST_TRIES),
+            (NotSent, true, 99, 99),
+            (NotSent, false, 99, 99),
+            (NoName, true, 99, 99),
+            (NoName, false, FIRST_LOOK_UPS, FIRST_LOOK_UPS),
             (Throttled, true, MOST_TRIES, MOST_TRIES),
             (BarePage, true, MOST_TRIES, MOST_TRIES),
             (BarePage, false, FEW_TRIES, FEW_TRIES),
@@ -166,6 +197,7 @@ mod tests {
             (Garbled, true, FEW_TRIES, 1),
             (Final, true, 1, 1),
         ] {
+            // 99 stands for any number: only time counts.
             for (repeatable, most) in [(true, repeated), (false, created)] {
                 for tries in 1..=MOST_TRIES + 1 {
                     let s =
@@ -174,6 +206,30 @@ mod tests {
                     assert_eq!(again, tries < most, "{failure:?} {repeatable} {tries}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_portal_that_refuses_connections_is_tried_for_a_time() {
+        //   reached  budget  seconds tried, at most and at least
+        for (failure, reached, budget, least, most) in [
+            (NotSent, true, 120, 115, 120),
+            (NotSent, true, 30, 25, 30),
+            (NotSent, true, 0, 0, 0),
+            (NotSent, false, 120, 10, 15),
+            (NotSent, false, 4, 2, 4),
+            (NoName, true, 120, 115, 120),
+            (NoName, false, 120, 1, 2),
+        ] {
+            let budget = Duration::from_secs(budget);
+            let (mut tries, mut spent) = (1, Duration::ZERO);
+            while let Next::Retry(wait) =
+                decide(Situation { failure, reached_before: reached, tries, spent, budget, ..BASE })
+            {
+                (tries, spent) = (tries + 1, spent + wait);
+            }
+            let range = Duration::from_secs(least)..=Duration::from_secs(most);
+            assert!(range.contains(&spent), "{failure:?} {reached} {budget:?}: {spent:?}");
         }
     }
 
@@ -236,9 +292,18 @@ mod tests {
     #[test]
     fn only_what_was_surely_not_executed_has_a_known_outcome() {
         let unknown = [Unavailable, ServerError, TimedOut, Lost, Garbled];
-        for failure in
-            [NotSent, Throttled, BarePage, Unavailable, ServerError, TimedOut, Lost, Garbled, Final]
-        {
+        for failure in [
+            NoName,
+            NotSent,
+            Throttled,
+            BarePage,
+            Unavailable,
+            ServerError,
+            TimedOut,
+            Lost,
+            Garbled,
+            Final,
+        ] {
             assert_eq!(outcome_unknown(failure), unknown.contains(&failure), "{failure:?}");
         }
     }

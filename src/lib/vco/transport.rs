@@ -83,6 +83,7 @@ impl Http {
     /// Sends a request and reads the whole reply.
     pub async fn exchange(&self, request: Request<'_>) -> Result<Raw, Trouble> {
         let patience = request.patience;
+        let place = place(&request.url);
         let headers = headers(request.token, request.mask)?;
         let method = match request.method {
             Method::Get => reqwest::Method::GET,
@@ -109,10 +110,11 @@ impl Http {
                 self.while_moving(reply_to(builder), moved, part.len, *sent, patience).await
             }
         };
-        done.unwrap_or_else(|waited| {
+        let done = done.unwrap_or_else(|waited| {
             let message = format!("waited {} s", waited.as_secs_f64());
             Err(Trouble::new(Kind::Timeout, Failure::TimedOut, Some(message)))
-        })
+        });
+        done.map_err(|trouble| Trouble { place, ..trouble })
     }
 
     async fn in_time<T>(
@@ -148,6 +150,12 @@ impl Http {
             }
         }
     }
+}
+
+/// Whom a URL reaches, the port included.
+fn place(url: &Url) -> Option<String> {
+    let port = url.port_or_known_default()?;
+    Some(format!("{}://{}:{port}", url.scheme(), url.host_str()?))
 }
 
 fn headers(token: &SecretString, mask: Option<&'static str>) -> Result<HeaderMap, Trouble> {
@@ -208,9 +216,27 @@ async fn reply_to(builder: reqwest::RequestBuilder) -> Result<Raw, Trouble> {
 fn trouble(error: reqwest::Error) -> Trouble {
     let error = error.without_url();
     let (kind, failure) = classify(&error);
-    let tunnel = error.is_connect() && in_chain(&error, |e| e.to_string().contains("tunnel"));
-    let message = tunnel.then(|| "the proxy does not let us through".to_owned());
+    let message = why_no_connection(&error).map(str::to_owned);
     Trouble { source: Some(Box::new(error)), ..Trouble::new(kind, failure, message) }
+}
+
+fn why_no_connection(error: &reqwest::Error) -> Option<&'static str> {
+    if !error.is_connect() {
+        None
+    } else if in_chain(error, |e| e.to_string().contains("tunnel")) {
+        Some("the proxy does not let us through")
+    } else if in_chain(error, speaks_no_tls) {
+        Some("this port seems to speak plain http")
+    } else {
+        None
+    }
+}
+
+fn speaks_no_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType))
+    )
 }
 
 fn classify(error: &reqwest::Error) -> (Kind, Failure) {
@@ -223,7 +249,7 @@ fn classify(error: &reqwest::Error) -> (Kind, Failure) {
     } else if in_chain(error, <dyn std::error::Error>::is::<rustls::Error>) {
         (Kind::Tls, Failure::Final)
     } else if in_chain(error, |e| e.to_string().contains("dns error")) {
-        (Kind::Name, Failure::NotSent)
+        (Kind::Name, Failure::NoName)
     } else {
         (Kind::Connect, Failure::NotSent)
     }

@@ -136,7 +136,47 @@ async fn a_refused_token_is_renewed_once_and_then_final() {
     let error = client(config).customer().await.unwrap().images(&at()).await.unwrap_err();
     assert_eq!((error.status(), error.class()), (Some(401), Class::Auth));
     assert_eq!((server.count(REFRESH), server.asked().len()), (1, 3));
-    assert!(error.hints()[0].contains("browser session"), "{:?}", error.hints());
+    // What is known is the renewed token, a JWT that holds.
+    assert!(error.hints()[0].contains("from VCO_TOKEN or stdin: it is not expired"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_refused_token_that_is_no_jwt_is_said_to_be_none() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "abc").unwrap();
+    let server = portal(json(403, ""), |_| false).await;
+    for (source, from) in [
+        (TokenSource::Inline("abc".into()), "VCO_TOKEN or stdin".to_owned()),
+        (TokenSource::File(file.path().to_owned()), file.path().display().to_string()),
+    ] {
+        let mut config = config(&server);
+        config.token = source;
+        let error = client(config).customer().await.unwrap().images(&at()).await.unwrap_err();
+        assert_eq!(error.status(), Some(401));
+        let hint = format!("refuses the token from {from}: it is no JWT");
+        assert!(error.hints()[0].contains(&hint), "{:?}", error.hints());
+    }
+}
+
+#[tokio::test]
+async fn a_customer_of_others_is_told_from_ones_own() {
+    let body = r#"{"customers": [{"customer_id": "acme_1"}, {"customer_id": "beta_1"}]}"#;
+    for (asked, status, words) in [
+        ("nobody", 404, "does not belong to customer nobody but to acme_1, beta_1"),
+        ("nobody", 403, "does not belong to customer nobody but to acme_1, beta_1"),
+        ("acme_1", 403, "The token is known but may not do this"),
+    ] {
+        let server = Server::start(move |asked, _| match asked.path.as_str() {
+            "/api/1/me" => json(200, body),
+            _ => json(status, "{}"),
+        })
+        .await;
+        let mut config = config(&server);
+        config.customer = asked.parse().ok();
+        let error = client(config).customer().await.unwrap().locations().await.unwrap_err();
+        assert_eq!(error.status(), Some(status));
+        assert!(error.hints()[0].contains(words), "{asked}: {:?}", error.hints());
+    }
 }
 
 #[tokio::test]

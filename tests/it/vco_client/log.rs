@@ -64,6 +64,9 @@ async fn a_line_a_call_and_bodies_without_secrets() {
     for word in ["name=k8s", "url=https://h/k8s.qcow2?***", "seen", "request", "reply", "again"] {
         assert!(chatty.contains(word), "{word}: {chatty}");
     }
+    let replies: Vec<_> = paper.lines().filter(|line| line.contains("reply ")).collect();
+    let of = "method=\"POST\" path=/customers/acme_1/locations/be-1/vm-images status=";
+    assert!(!replies.is_empty() && replies.iter().all(|line| line.contains(of)), "{replies:?}");
     let ours: Vec<_> = paper.lines().filter(|line| line.contains("capvco")).collect();
     assert!(!ours.join("\n").contains("hunter2"), "{ours:?}");
 }

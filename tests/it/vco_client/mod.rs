@@ -321,16 +321,36 @@ async fn the_request_is_what_the_vendors_file_says() {
 
 #[tokio::test]
 async fn nobody_there_and_no_such_host_are_told_apart() {
-    for (portal, kind, hint) in [
-        (format!("http://127.0.0.1:{}", free_port()), Kind::Connect, "firewalls"),
-        ("https://no-such-host.invalid".to_owned(), Kind::Name, "DNS"),
+    let closed = format!("127.0.0.1:{}", free_port());
+    for (portal, kind, said, hint) in [
+        (format!("http://{closed}"), Kind::Connect, format!("to http://{closed}, a"), "firewalls"),
+        (
+            "https://no-such-host.invalid".to_owned(),
+            Kind::Name,
+            "resolved: https://no-such-host.invalid:443, after 3 tries".to_owned(),
+            "DNS",
+        ),
     ] {
         let config = Config::new(portal.clone(), TokenSource::Inline("x".into()));
         let error = client(config).me().await.unwrap_err();
         assert_eq!((error.kind(), error.class()), (kind, Class::Transient), "{}", chain(&error));
-        assert!(error.to_string().contains("after 3 tries"), "{error}");
+        assert!(error.to_string().contains(&said), "{error}");
+        assert!(error.spent() <= Duration::from_secs(16), "{error}");
         assert!(error.hints()[0].contains(hint), "{:?}", error.hints());
     }
+}
+
+#[tokio::test]
+async fn a_portal_that_starts_late_is_waited_for() {
+    let port = free_port();
+    let config = Config::new(format!("http://127.0.0.1:{port}"), TokenSource::Inline("x".into()));
+    let client = client(config);
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(5) / HASTE).await;
+        Server::start_at(port, |_, _| json(200, "{}")).await
+    };
+    let (me, _server) = tokio::join!(client.me(), late);
+    me.unwrap();
 }
 
 /// A port at which nobody listens.

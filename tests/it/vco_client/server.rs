@@ -69,7 +69,15 @@ pub struct Server {
 impl Server {
     /// Answers what `script` says of the request and its number, which starts at 0.
     pub async fn start(script: impl FnMut(&Asked, usize) -> Answer + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        Self::start_at(0, script).await
+    }
+
+    /// The same at this port of the machine.
+    pub async fn start_at(
+        port: u16,
+        script: impl FnMut(&Asked, usize) -> Answer + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let address = listener.local_addr().expect("it is bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let script: Arc<Mutex<Box<Script>>> = Arc::new(Mutex::new(Box::new(script)));

@@ -40,6 +40,28 @@ async fn secured() -> (u16, tempfile::NamedTempFile) {
 }
 
 #[tokio::test]
+async fn a_port_without_tls_is_told_from_a_bad_certificate() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let portal = format!("https://{}", listener.local_addr().expect("it is bound"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // Whatever it is told: a TLS greeting is no request.
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ =
+                stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+        }
+    });
+    let error = client(Config::new(portal.clone(), TokenSource::Inline("x".into())))
+        .me()
+        .await
+        .unwrap_err();
+    assert_eq!((error.kind(), error.tries()), (Kind::Tls, 1), "{}", chain(&error));
+    let said = format!("no secure connection to {portal}: this port seems to speak plain http");
+    assert!(error.to_string().ends_with(&said), "{error}");
+    assert!(error.hints()[0].contains("scheme and port"), "{:?}", error.hints());
+}
+
+#[tokio::test]
 async fn a_certificate_is_trusted_only_when_it_is_given() {
     let (port, file) = secured().await;
     for ca_file in [None, Some(file.path().to_owned())] {
