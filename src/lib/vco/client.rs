@@ -140,7 +140,7 @@ impl Inner {
                 }
             }
             if trouble.failure == Failure::Throttled {
-                self.limits.throttled(call.at.as_ref(), trouble.retry_after);
+                self.limits.throttled(call.at.as_ref(), begun, trouble.retry_after);
             }
             match retry::decide(self.situation(call, &trouble, *course)) {
                 Next::GiveUp => {

@@ -6,9 +6,7 @@
 //! some moment between sending and reply, so no window of the server's, sliding or fixed,
 //! however long the request was under way, ever holds more calls than the bucket has tokens.
 //!
-//! What the portal itself allows is undocumented (13.3 no. 13). Its lane stays open until a
-//! 429 teaches it: then it allows what the portal let through in the last window, and doubles
-//! that after every quiet minute.
+//! What the portal itself allows is undocumented (13.3 no. 13); its lane is [`Portal`]'s matter.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::config::{BACK_END, RateLimit};
+use super::portal::Portal;
 use crate::clock::Clock;
 use crate::id::Location;
 
@@ -24,23 +23,10 @@ use crate::id::Location;
 const AT_ONCE: u32 = 5;
 
 /// What the server's clock may run slower than ours in one window.
-const MARGIN: Duration = Duration::from_millis(100);
+pub(super) const MARGIN: Duration = Duration::from_millis(100);
 
 /// How long a back-end is left alone after a 429 that names no time.
 const BARE_HOLD: Duration = Duration::from_secs(1);
-
-/// The window in which the portal's lane counts.
-const PORTAL_WINDOW: Duration = Duration::from_secs(5);
-
-/// How long the portal must be quiet before its lane is doubled.
-const QUIET: Duration = Duration::from_secs(60);
-
-/// Fewer calls a window are never taught: a portal in front of many back-ends lets through at
-/// least what one of them takes.
-const LEAST: usize = 20;
-
-/// Above this many calls a window, a taught portal lane is open again.
-const OPEN: usize = 2000;
 
 /// All lanes of one credential.
 #[derive(Debug)]
@@ -85,11 +71,12 @@ impl Limits {
         lock(&self.portal).passed(self.clock.elapsed());
     }
 
-    /// A 429 came: nobody else enters the same lane before the time it names is over.
-    pub fn throttled(&self, at: Option<&Location>, retry_after: Option<Duration>) {
+    /// A 429 came for a call sent at `sent` on our clock: nobody else enters the same lane
+    /// before the time it names is over.
+    pub fn throttled(&self, at: Option<&Location>, sent: Duration, retry_after: Option<Duration>) {
         let now = self.clock.elapsed();
-        let Some(lane) = at.and_then(|at| self.lane(at)) else {
-            lock(&self.portal).throttled(now, retry_after);
+        let Some((at, lane)) = at.and_then(|at| Some((at, self.lane(at)?))) else {
+            lock(&self.portal).throttled(now, sent, retry_after);
             return;
         };
         let surprising = {
@@ -97,10 +84,8 @@ impl Limits {
             tokens.hold(now + retry_after.unwrap_or(BARE_HOLD));
             tokens.used(now) * 2 < tokens.calls
         };
-        // A back-end that refuses far below its limit: if a second one does so in the same
-        // window, it is the portal that refuses.
         if surprising {
-            lock(&self.portal).suspect(now, at, retry_after);
+            lock(&self.portal).suspect(now, sent, at, retry_after);
         }
     }
 
@@ -195,105 +180,6 @@ impl Tokens {
 
     fn hold(&mut self, until: Duration) {
         self.held_until = self.held_until.max(until);
-    }
-}
-
-/// The portal's lane. It counts what it lets through in a window, not what is in flight: a slow
-/// write must not keep another location waiting.
-#[derive(Debug)]
-struct Portal {
-    /// Calls a window; `None` is open.
-    calls: Option<usize>,
-    window: Duration,
-    fixed: bool,
-    sent: VecDeque<Duration>,
-    let_through: VecDeque<Duration>,
-    held_until: Duration,
-    taught: Option<Duration>,
-    quiet_since: Duration,
-    suspected: Option<(Duration, Location)>,
-}
-
-impl Portal {
-    fn new(limit: Option<RateLimit>) -> Self {
-        let (calls, window) = match limit {
-            Some(RateLimit::Per { calls, window }) => (Some(calls as usize), window + MARGIN),
-            Some(RateLimit::Off) | None => (None, PORTAL_WINDOW),
-        };
-        Self {
-            calls,
-            window,
-            fixed: limit.is_some(),
-            sent: VecDeque::new(),
-            let_through: VecDeque::new(),
-            held_until: Duration::ZERO,
-            taught: None,
-            quiet_since: Duration::ZERO,
-            suspected: None,
-        }
-    }
-
-    fn take(&mut self, now: Duration) -> Option<Duration> {
-        let held = self.held_until.saturating_sub(now);
-        if !held.is_zero() {
-            return Some(held);
-        }
-        self.relax(now);
-        let calls = self.calls?;
-        forget(&mut self.sent, now, self.window);
-        if self.sent.len() < calls {
-            self.sent.push_back(now);
-            return None;
-        }
-        let first = self.sent.front().copied().unwrap_or(now);
-        Some((first + self.window).saturating_sub(now).max(Duration::from_millis(1)))
-    }
-
-    fn passed(&mut self, now: Duration) {
-        if !self.fixed {
-            forget(&mut self.let_through, now, self.window);
-            self.let_through.push_back(now);
-        }
-    }
-
-    fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
-        self.held_until = self.held_until.max(now + retry_after.unwrap_or_default());
-        if self.fixed {
-            return;
-        }
-        forget(&mut self.let_through, now, self.window);
-        // Calls that were under way together complain together: they teach once.
-        if self.taught.is_none_or(|when| now >= when + self.window) {
-            // One in ten less, for what other programs of the same user send.
-            let taught = (self.let_through.len() * 9 / 10).max(LEAST);
-            self.calls = Some(self.calls.map_or(taught, |calls| calls.min(taught)));
-            self.sent.clone_from(&self.let_through);
-            self.taught = Some(now);
-        }
-        self.quiet_since = now;
-    }
-
-    fn suspect(&mut self, now: Duration, at: Option<&Location>, retry_after: Option<Duration>) {
-        match &self.suspected {
-            Some((when, other)) if now < *when + self.window && Some(other) != at => {
-                self.throttled(now, retry_after);
-            }
-            _ => self.suspected = at.map(|at| (now, at.clone())),
-        }
-    }
-
-    fn relax(&mut self, now: Duration) {
-        if self.fixed || now < self.quiet_since + QUIET {
-            return;
-        }
-        self.quiet_since = now;
-        self.calls = self.calls.map(|calls| calls * 2).filter(|calls| *calls < OPEN);
-    }
-}
-
-fn forget(log: &mut VecDeque<Duration>, now: Duration, window: Duration) {
-    while log.front().is_some_and(|at| *at + window <= now) {
-        log.pop_front();
     }
 }
 
@@ -416,39 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn the_portals_lane_is_open_until_a_429_teaches_it() {
-        let mut portal = Portal::new(None);
-        for _ in 0..1000 {
-            assert_eq!(portal.take(ms(0)), None);
-        }
-        // It let 40 through in this window and refused the rest.
-        for _ in 0..40 {
-            portal.passed(ms(100));
-        }
-        for _ in 0..100 {
-            portal.throttled(ms(200), None);
-        }
-        assert_eq!(portal.calls, Some(36));
-        assert_eq!(portal.take(ms(300)), Some(ms(4800)), "until those 40 are forgotten");
-        let free = (0..100).take_while(|_| portal.take(ms(5300)).is_none()).count();
-        assert_eq!(free, 36);
-        // Quiet minutes open it again, step by step.
-        assert_eq!(portal.take(ms(61_000)), None);
-        assert_eq!(portal.calls, Some(72));
-        for minute in 2..8 {
-            portal.take(ms(61_000 * minute));
-        }
-        assert_eq!(portal.calls, None);
-    }
-
-    #[test]
     fn two_back_ends_far_below_their_limits_are_the_portal() {
         let clock = Stepped::at(0.0);
         let limits = Limits::new(None, clock.clone());
-        limits.throttled(Some(&at("a")), None);
-        limits.throttled(Some(&at("a")), None);
-        assert_eq!(lock(&limits.portal).calls, None);
-        limits.throttled(Some(&at("b")), None);
-        assert_eq!(lock(&limits.portal).calls, Some(LEAST));
+        limits.throttled(Some(&at("a")), ms(0), None);
+        limits.throttled(Some(&at("a")), ms(0), None);
+        assert_eq!(lock(&limits.portal).calls(), None);
+        limits.throttled(Some(&at("b")), ms(0), None);
+        assert!(lock(&limits.portal).calls().is_some());
     }
 }

@@ -35,6 +35,7 @@ mod limit;
 mod location;
 mod me;
 mod part;
+mod portal;
 mod query;
 mod retry;
 pub mod tls;
