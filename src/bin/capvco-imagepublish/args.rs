@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   capvco-imagepublish -url \"https://images.example.com/k8s.qcow2\" -name \"k8s-v1.35.8\" -locations qt-gen-dc01-003
   capvco-imagepublish -file build/k8s.qcow2 -name k8s-v1.35.8 -locations all
-  xz -dc k8s.qcow2.xz | capvco-imagepublish -file - -name k8s-v1.35.8 -locations a,b,c -output json
+  xz -dc k8s.qcow2.xz | capvco-imagepublish -file - -sha256 SUM -name k8s-v1.35.8 -locations a,b,c
   capvco-imagepublish -url URL -sha256 SUM -name k8s-v1.35.8 -locations all -replace -dry-run
 
 Running the same command again is safe: an image that is there is left alone, an import that is

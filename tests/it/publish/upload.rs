@@ -101,6 +101,27 @@ async fn stdin_is_spooled_and_uploaded() {
 }
 
 #[tokio::test]
+async fn what_lost_its_end_is_never_sent() {
+    let sim = cloud("publish-cut", world()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("real.qcow2");
+    capvco::sim::qcow2::write(&path, 1 << 30, 7, capvco::sim::qcow2::Gpt::Uefi).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let to = format!("-name {NAME} -locations {BE}");
+    let file = program(&sim).words("-file").arg(&path).words(&to).run().await.expect(3);
+    file.says("it is cut off").says("incomplete");
+    let pipe = program(&sim).words(&format!("-file - {to}")).stdin(&bytes[..bytes.len() / 2]);
+    pipe.run().await.expect(3).says("stdin cannot be published: it is cut off");
+    assert_eq!(calls(&sim, "POST", ""), 0);
+    let mut raw = vec![0; 1 << 20];
+    raw[450] = 0x83;
+    raw[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let pipe = program(&sim).words(&format!("-file - {to} -boot-type bios")).stdin(raw);
+    pipe.run().await.expect(0).says("nothing tells whether the raw image from stdin was complete");
+}
+
+#[tokio::test]
 async fn given_checksums_of_a_file_are_enforced_before_anything_is_sent() {
     let sim = cloud("publish-file-sums", world()).await;
     let folder = folder(&image());

@@ -4,7 +4,11 @@
 //! Written from QEMU's `docs/interop/qcow2.rst`. Everything reads from a slice and never trusts
 //! a number in it.
 
+mod reach;
+
 use std::io::{self, Read, Seek, SeekFrom};
+
+pub use reach::Reach;
 
 use super::partitions::Disk;
 

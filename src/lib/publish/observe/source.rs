@@ -112,8 +112,19 @@ async fn file(
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    let warnings = facts.warnings.clone();
+    let mut warnings = facts.warnings.clone();
+    warnings.extend(kept.as_ref().and_then(|_| open_end(facts.format, &claims)));
     Ok(Parcel { origin: Origin::File(facts, kept), claims, content, warnings })
+}
+
+/// A pipe ends in the same way whether its writer was done or broke; only a qcow2 tells itself
+/// how long it is.
+fn open_end(format: Format, claims: &Claims) -> Option<String> {
+    (format != Format::Qcow2 && !claims.given()).then(|| {
+        format!(
+            "nothing tells whether the {format} image from stdin was complete: give -sha256 or -md5"
+        )
+    })
 }
 
 fn content(digests: Digests, bytes: u64) -> Content {
@@ -278,6 +289,20 @@ mod tests {
             (None, "uefi", false),
         ] {
             assert_eq!(firmware(found, boot_type).is_some(), said, "{found:?} {boot_type}");
+        }
+    }
+
+    #[test]
+    fn only_a_checksum_tells_that_a_pipe_was_complete() {
+        let given = Claim { hex: "a".repeat(32), beside: None };
+        let given = Claims { md5: Some(given), sha256: None };
+        for (format, claims, said) in [
+            (Format::Raw, Claims::default(), true),
+            (Format::Vmdk, Claims::default(), true),
+            (Format::Raw, given, false),
+            (Format::Qcow2, Claims::default(), false),
+        ] {
+            assert_eq!(open_end(format, &claims).is_some(), said, "{format} {claims:?}");
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use super::SourceError;
 use super::digest::{Digests, Hashers};
 use crate::publish::image::partitions::{self, Raw};
-use crate::publish::image::{self, Firmware, Format, qcow2};
+use crate::publish::image::{self, Firmware, Format, Unfit, qcow2};
 
 /// One read of a digest pass; large enough to keep a disk busy, small enough for any cache.
 const READ_BYTES: usize = 1 << 20;
@@ -90,13 +90,12 @@ fn look(path: &Path) -> Result<FileFacts, SourceError> {
     let (mut file, meta) = open(path)?;
     let mut head = Vec::with_capacity(image::HEAD_BYTES);
     let read = (&mut file).take(image::HEAD_BYTES as u64).read_to_end(&mut head);
-    read.map_err(|source| SourceError::File {
-        doing: "cannot read",
-        path: path.to_owned(),
-        source,
-    })?;
-    let facts = image::examine(&head, meta.len())
-        .map_err(|unfit| SourceError::Unfit { thing: path.display().to_string(), unfit })?;
+    read.map_err(|source| unreadable(path, source))?;
+    let unfit = |unfit| SourceError::Unfit { thing: path.display().to_string(), unfit };
+    let mut facts = image::examine(&head, meta.len()).map_err(unfit)?;
+    if facts.format == Format::Qcow2 {
+        facts.warnings.extend(whole(&mut file, path, &head, meta.len())?);
+    }
     Ok(FileFacts {
         path: path.to_owned(),
         bytes: meta.len(),
@@ -106,6 +105,26 @@ fn look(path: &Path) -> Result<FileFacts, SourceError> {
         stamp: Stamp::of(&meta),
         warnings: facts.warnings,
     })
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> SourceError {
+    SourceError::File { doing: "cannot read", path: path.to_owned(), source }
+}
+
+/// Refuses a qcow2 that has lost its end, as a download or a pipe that broke leaves it.
+fn whole(
+    file: &mut File,
+    path: &Path,
+    head: &[u8],
+    bytes: u64,
+) -> Result<Option<String>, SourceError> {
+    let unfit = |refusal| SourceError::Unfit {
+        thing: path.display().to_string(),
+        unfit: Unfit::Qcow2(refusal),
+    };
+    let header = qcow2::read(head).map_err(unfit)?;
+    let reach = qcow2::Reach::of(file, &header, bytes).map_err(|e| unreadable(path, e))?;
+    reach.judge(bytes).map_err(unfit)
 }
 
 /// What can boot the image. A table that lies behind the file's end is no reason to refuse it
