@@ -5,7 +5,7 @@ use crate::report::Verdict;
 
 /// Done, or nothing to do.
 pub const DONE: u8 = 0;
-/// What was asked is not true now. A bug of ours ends like this too.
+/// What was asked is not true now. A run that was interrupted and a bug of ours end like this too.
 pub const FAILED: u8 = 1;
 /// The command line or a setting is wrong; nothing was tried.
 pub const USAGE: u8 = 2;
@@ -27,7 +27,7 @@ pub const fn of_class(class: Class) -> u8 {
             REFUSED
         }
         Class::Transient | Class::RateLimited | Class::Quota => OTHER_SIDE,
-        Class::Bug => FAILED,
+        Class::Interrupted | Class::Bug => FAILED,
     }
 }
 
@@ -59,6 +59,7 @@ mod tests {
             (Class::Transient, 4),
             (Class::RateLimited, 4),
             (Class::Quota, 4),
+            (Class::Interrupted, 1),
             (Class::Bug, 1),
         ];
         for (class, code) in classes {

@@ -91,7 +91,7 @@ impl Fault for Error {
                 };
                 problems.iter().map(|p| p.class).min_by_key(|c| rank(*c)).unwrap_or(Class::Bug)
             }
-            Self::Interrupted => Class::Refused,
+            Self::Interrupted => Class::Interrupted,
             Self::TimedOut(_) => Class::Transient,
         }
     }

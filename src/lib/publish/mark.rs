@@ -78,6 +78,23 @@ impl Content {
         }
     }
 
+    /// The strongest digest that both have, in short, where it is the same.
+    #[must_use]
+    pub fn shared(&self, other: &Self) -> Option<String> {
+        let only = |sha256: &Option<String>, md5: &Option<String>| Self {
+            bytes: None,
+            sha256: sha256.clone(),
+            md5: md5.clone(),
+        };
+        if self.sha256.is_some() && self.sha256 == other.sha256 {
+            Some(only(&self.sha256, &None).to_string())
+        } else if self.md5.is_some() && self.md5 == other.md5 {
+            Some(only(&None, &self.md5).to_string())
+        } else {
+            None
+        }
+    }
+
     /// Whether any digest is known.
     #[must_use]
     pub const fn has_digest(&self) -> bool {

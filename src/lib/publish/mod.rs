@@ -119,6 +119,10 @@ async fn prepare(
             return Err(problems);
         }
     };
+    let wrong = observe::first(&request, &customer, &eyes).await;
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
     let mut observed = observe::observe(&request, customer.clone(), &eyes).await?;
     let customer = customer.map_err(|problem| vec![problem])?;
     let run = RunId::random().map_err(|error| {

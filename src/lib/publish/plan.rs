@@ -180,7 +180,9 @@ fn comparable(goal: &Goal, had: &Had) -> Result<Likeness, Problem> {
         ),
         _ => return Ok(likeness),
     };
-    let hint = if had.mark.is_some() {
+    let hint = if had.state == State::Coming {
+        "choose another name, or wait until it is usable or failed: only then can it be replaced"
+    } else if had.mark.is_some() {
         "choose another name, or -replace to put this image in its place"
     } else {
         "choose another name, or remove that image by hand: this program did not make it"
@@ -194,7 +196,7 @@ fn keep(goal: &Goal, had: &Had) -> Step {
         Err(problem) => return Step::refuse(problem),
     };
     let id = had.id;
-    let mut step = Step::new(Action::Keep(id), format!("image {id} is {}", had.status));
+    let mut step = Step::new(Action::Keep(id), holds(goal, had));
     step.warnings.extend(uncompared(goal, had, likeness));
     let other = differences(goal.settings, &had.settings);
     if !other.is_empty() {
@@ -221,8 +223,7 @@ fn uncompared(goal: &Goal, had: &Had, likeness: Likeness) -> Option<String> {
 fn join(goal: &Goal, had: &Had) -> Step {
     match comparable(goal, had) {
         Ok(likeness) => {
-            let why = format!("image {} is {}", had.id, had.status);
-            let mut step = Step::new(Action::Join(had.id), why);
+            let mut step = Step::new(Action::Join(had.id), holds(goal, had));
             step.warnings.extend(uncompared(goal, had, likeness));
             step
         }
@@ -272,11 +273,9 @@ fn replace(goal: &Goal, seen: &Seen, live: &[&Had]) -> Step {
     };
     let find = |state: State| live.iter().filter(|had| had.state == state).find(fits).copied();
     let mut step = if let Some(had) = find(State::Usable) {
-        let why = format!("image {} is {} and holds this content", had.id, had.status);
-        Step::new(Action::Keep(had.id), why)
+        Step::new(Action::Keep(had.id), holds(goal, had))
     } else if let Some(had) = find(State::Coming) {
-        let why = format!("image {} is {} and will hold this content", had.id, had.status);
-        Step::new(Action::Join(had.id), why)
+        Step::new(Action::Join(had.id), holds(goal, had))
     } else if let Some(had) = in_state(live, State::Coming).first() {
         let text = format!("image {} of this name is still {}", had.id, had.status);
         return Step::refuse(
@@ -284,8 +283,9 @@ fn replace(goal: &Goal, seen: &Seen, live: &[&Had]) -> Step {
                 .hint("wait until it is usable or failed, then run the same command again"),
         );
     } else {
-        let all: Vec<ImageId> = live.iter().map(|had| had.id).collect();
-        Step::new(Action::Create, format!("takes the place of {}", ids(&all)))
+        let old = live.iter().map(|had| format!("{} ({})", had.id, unlike(goal, had)));
+        let old = old.collect::<Vec<_>>().join(", ");
+        Step::new(Action::Create, format!("takes the place of {old}"))
     };
     let kept = match step.action {
         Action::Keep(id) | Action::Join(id) => Some(id),
@@ -303,6 +303,35 @@ fn replace(goal: &Goal, seen: &Seen, live: &[&Had]) -> Step {
     step.replaces = old.iter().any(other);
     step.retire = old.iter().map(|had| had.id).collect();
     step
+}
+
+/// Why an image is, or will be, what was asked for.
+fn holds(goal: &Goal, had: &Had) -> String {
+    let digest = had.mark.as_ref().and_then(|mark| mark.content.shared(goal.content));
+    let content = digest.map_or_else(
+        || "what it holds could not be compared".to_owned(),
+        |digest| format!("has the same {digest}"),
+    );
+    format!("it is {} and {content}", had.status)
+}
+
+/// Why an image is not what was asked for.
+fn unlike(goal: &Goal, had: &Had) -> String {
+    let other = differences(goal.settings, &had.settings);
+    match (had.state, had.likeness(goal.content), &had.mark) {
+        (State::Binned, ..) => "it lies in the recycle bin".to_owned(),
+        (State::Broken, ..) => format!("it is {}", had.status),
+        (_, Likeness::Different, Some(mark)) => {
+            let (theirs, ours) = (mark.content.to_string(), goal.content.to_string());
+            if theirs == ours {
+                "other content".to_owned()
+            } else {
+                format!("{theirs}, not {ours}")
+            }
+        }
+        (_, Likeness::Same, _) if !other.is_empty() => other.join(", "),
+        _ => "what it holds could not be compared".to_owned(),
+    }
 }
 
 /// Why an old image may not be removed.
@@ -478,7 +507,9 @@ mod tests {
         let stays = plan(&goal(false), &seen);
         assert_eq!(brief(&stays), "keep 1 !");
         assert!(stays.warnings[0].contains("memory in MiB is 2048, not 4096"), "{stays:?}");
-        assert_eq!(brief(&plan(&goal(true), &seen)), "create -1 replaces");
+        let replaced = plan(&goal(true), &seen);
+        assert_eq!(brief(&replaced), "create -1 replaces");
+        assert!(replaced.why.ends_with("1 (memory in MiB is 2048, not 4096)"), "{replaced:?}");
     }
 
     #[test]
@@ -519,6 +550,28 @@ mod tests {
     #[test]
     fn a_step_says_what_it_does_and_why() {
         let step = decide(true, false, &[had(1, "CREATED", 'b')], &[]);
-        assert_eq!(step.describe(), "create, then remove 1: takes the place of 1");
+        let text = "create, then remove 1: takes the place of 1 (SHA-256 bbbbbbbbbbbb…, not SHA-256 aaaaaaaaaaaa…)";
+        assert_eq!(step.describe(), text);
+        for (status, digest, text) in [
+            ("CREATED", 'a', "keep image 1: it is CREATED and has the same SHA-256 aaaaaaaaaaaa…"),
+            ("CREATED", '?', "keep image 1: it is CREATED and what it holds could not be compared"),
+            (
+                "CREATING",
+                'a',
+                "wait for image 1: it is CREATING and has the same SHA-256 aaaaaaaaaaaa…",
+            ),
+        ] {
+            assert_eq!(decide(false, false, &[had(1, status, digest)], &[]).describe(), text);
+        }
+    }
+
+    #[test]
+    fn the_first_refusal_of_a_running_import_says_to_wait() {
+        for (status, waits) in [("CREATING", true), ("CREATED", false)] {
+            let step = decide(false, false, &[had(1, status, 'b')], &[]);
+            let Action::Refuse(problem) = step.action else { panic!("{step:?}") };
+            assert_eq!(problem.hints[0].contains("wait until"), waits, "{problem:?}");
+            assert_eq!(problem.hints[0].contains("-replace"), !waits, "{problem:?}");
+        }
     }
 }

@@ -138,6 +138,69 @@ async fn bad_files_are_refused() {
 }
 
 #[tokio::test]
+async fn what_is_cheap_to_see_is_told_before_a_file_or_stdin_is_read() {
+    let sim = cloud("publish-cheap", World::small()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("large.qcow2");
+    std::fs::write(&path, image()).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(65 << 20).unwrap();
+    let file = format!("-file {}", path.display());
+    for (source, more, code, texts) in [
+        (file.as_str(), "-locations nowhere -boot-disk-size 1", 3, ["nowhere", "10 GiB"]),
+        (&file, "-locations nowhere -os-type Lynux", 3, ["nowhere", "-os-type"]),
+        ("-file -", "-locations nowhere -os-name BeOS", 3, ["nowhere", "BeOS"]),
+        (
+            "-file -",
+            "-locations be-mac-dc01-001 -memory 0 -boot-type x",
+            2,
+            ["-memory", "-boot-type"],
+        ),
+    ] {
+        // Stdin is no image: who read it would say so. Neither would a checksum be compared.
+        let sum = format!("-sha256 {}", "a".repeat(64));
+        let words = format!("{source} -name {NAME} {more} {sum}");
+        let done = program(&sim).words(&words).stdin("no image").run().await.expect(code);
+        texts.iter().for_each(|text| drop(done.says(text)));
+        for text in ["cannot be published", "has the SHA-256", "reading the image"] {
+            assert!(!done.err.contains(text), "{words}: {}", done.err);
+        }
+    }
+    let portal = "-portal-url http://127.0.0.1:1 -retry-for 1s";
+    let words = format!("-file - -name {NAME} -locations {BE} {portal}");
+    let done = program(&sim).words(&words).stdin("no image").run().await.expect(4);
+    assert!(!done.err.contains("cannot be published"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn an_empty_pipe_asks_for_the_command_before_it() {
+    let sim = cloud("publish-empty-pipe", World::small()).await;
+    let words = format!("-file - -name {NAME} -locations {BE}");
+    let done = program(&sim).words(&words).stdin("").run().await.expect(3);
+    done.says("stdin was empty").says("did the command before the pipe fail?");
+    assert!(!done.err.contains("/tmp") && !done.err.contains("/proc"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn files_beside_a_url_that_contradict_stop_only_a_run_without_a_checksum() {
+    let sim = cloud("publish-beside", World::small()).await;
+    let (good, bad) = (sha256(&image()), sha256(&other_image()));
+    let files = [("/k8s.qcow2.sha256", good.clone()), ("/SHA256SUMS", format!("{bad}  k8s.qcow2"))];
+    let server = super::server(&files).await;
+    let more = format!("-locations {BE}");
+    publish(&sim, &server, "/k8s.qcow2", &more).await.expect(3).says("give different SHA-256");
+    let given = format!("{more} -sha256 {good}");
+    let done = publish(&sim, &server, "/k8s.qcow2", &given).await.expect(0);
+    done.says("they are ignored, and the given one is enforced");
+    let stale = super::server(&[("/k8s.qcow2.md5", md5(&other_image()))]).await;
+    let given = format!("-locations {NL} -md5 {}", md5(&image()));
+    let done = publish(&sim, &stale, "/k8s.qcow2", &given).await.expect(0);
+    let warned = done.err.find("the given one is enforced").expect("a warning");
+    let sent = done.err.find(": qcow2, ").expect("the line that comes before anything is sent");
+    assert!(warned < sent, "{}", done.err);
+    assert_eq!(done.err.matches("the given one is enforced").count(), 1, "{}", done.err);
+}
+
+#[tokio::test]
 async fn a_command_line_that_cannot_be_meant_is_usage() {
     let sim = cloud("publish-usage", World::small()).await;
     for words in [

@@ -41,6 +41,7 @@ async fn ctrl_c_stops_waiting_and_the_same_command_joins() {
     assert_eq!(row["image_id"], 101, "{row}");
     assert!(row["error"].as_str().unwrap().contains("image 101 is in flight (CREATING)"), "{row}");
     assert!(row["hint"].as_str().unwrap().contains("the same command joins it"), "{row}");
+    assert_eq!(done.err.matches("image 101").count(), 1, "said once: {}", done.err);
     let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
     assert_eq!(results(&done), format!("{BE}:joined {NL}:joined"));
     only(&sim, BE);
@@ -67,7 +68,7 @@ async fn ctrl_c_before_anything_was_sent_says_so() {
     let server = server(&[]).await;
     let program = publishing(&sim, &server, "/k8s.qcow2", &format!("-locations {BE}"));
     let looking = |sim: &capvco::sim::Sim| super::calls(sim, "GET", "/recycle-bin") > 0;
-    let done = interrupted(&sim, program, looking).await.expect(3);
+    let done = interrupted(&sim, program, looking).await.expect(1);
     done.says("interrupted before anything was sent");
 }
 

@@ -166,7 +166,7 @@ async fn an_upload_that_is_interrupted_makes_no_image() {
     let program = program(&sim).words("-file").arg(&folder.file);
     let program = program.words(&format!("-name {NAME} -locations {BE} -output json"));
     let under_way = |sim: &Sim| sim.journal().iter().any(|e| e.method == "PUT");
-    let done = super::stop::interrupted(&sim, program, under_way).await.expect(3);
+    let done = super::stop::interrupted(&sim, program, under_way).await.expect(1);
     assert_eq!(results(&done), format!("{BE}:interrupted"));
     done.says("the upload was broken off and made no image");
     assert!(images(&sim, BE).is_empty());

@@ -93,10 +93,10 @@ impl Here<'_> {
         row
     }
 
-    /// The same as a failure, with what it leaves.
+    /// The same as a failure, with what it leaves; its ids are in the text and need no line more.
     fn ended(&self, why: Why, flight: &Flight, found: Found) -> Failure {
         let (class, how) = match why {
-            Why::Interrupted => (Class::Conflict, "interrupted".to_owned()),
+            Why::Interrupted => (Class::Interrupted, "interrupted".to_owned()),
             Why::OutOfTime => {
                 let limit = self.job.request.timeout.as_secs_f64();
                 (Class::Transient, format!("-timeout ({limit} s) ran out"))
@@ -121,13 +121,13 @@ impl Here<'_> {
                 "the import goes on by itself; the same command joins it",
             )
             .with_image(id)
-            .leaving(vec![id]),
+            .leaving(vec![]),
             Found::Pending(id, others) => told(
                 &format!("; image {id} is usable, and so far {} has the same name", ids(&others)),
                 "the same command puts it in order",
             )
             .with_image(id)
-            .leaving(others),
+            .leaving(vec![]),
             Found::Unknown => told(
                 "; an import was sent, and no image is to be seen yet",
                 "the same command joins it if it became an image",

@@ -7,6 +7,7 @@ use crate::publish::error::Problem;
 use crate::publish::mark::Likeness;
 use crate::publish::plan::Had;
 use crate::publish::state::State;
+use crate::vco;
 
 /// How often an image may be missing before it counts as gone: one that was just made can be
 /// 404 once (vco-api.md 12.7, SDK).
@@ -24,6 +25,18 @@ pub(super) enum Ended {
     Broken(String),
     /// There is no such image any more.
     Vanished,
+}
+
+/// Why a call failed, in a few words.
+fn reason(error: &vco::Error) -> String {
+    if let Some(status) = error.status() {
+        return format!("status {status}");
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(below) = cause.source() {
+        cause = below;
+    }
+    cause.to_string()
 }
 
 impl Here<'_> {
@@ -54,7 +67,7 @@ impl Here<'_> {
                     }
                 }
                 Err(error) if error.class().is_other_side() => {
-                    self.show("the cloud does not answer");
+                    self.show(format!("the cloud does not answer: {}", reason(&error)));
                 }
                 Err(error) => {
                     let hint = "the import goes on by itself; the same command joins it";

@@ -81,8 +81,8 @@ impl Alien {
     pub fn hint(self) -> Option<&'static str> {
         Some(match self {
             Self::Html | Self::Xml => {
-                "the server sent a page where the image should be: open the URL in a browser; a \
-                 login, an error or a listing is what the cloud would have imported"
+                "a page is where the image should be, such as a login, an error or a listing: look at \
+                 it in a browser"
             }
             Self::Gzip | Self::Xz | Self::Zstd | Self::Bzip2 | Self::Lz4 => {
                 "decompress it first; a qcow2 can be compressed inside: qemu-img convert -c -O qcow2"

@@ -93,6 +93,19 @@ pub async fn look(customer: &Customer, asked: &Places, what: Look, wait: Wait<'_
     Looked { places: looked.places, problems, warnings }
 }
 
+/// What the cloud says against the inputs, by a few short calls.
+pub async fn inputs(
+    customer: &Customer,
+    asked: &Places,
+    settings: &Settings,
+    wait: Wait<'_>,
+) -> Vec<Problem> {
+    let (mut problems, system) =
+        tokio::join!(wrong_places(customer, asked, wait), os_name(customer, settings));
+    problems.extend(system.err());
+    problems
+}
+
 /// Only what is wrong with the locations that were asked for.
 pub async fn wrong_places(customer: &Customer, asked: &Places, wait: Wait<'_>) -> Vec<Problem> {
     let (there, mut problems) = names(customer, asked).await;

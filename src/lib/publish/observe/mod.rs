@@ -72,6 +72,30 @@ pub async fn observe(
     }
 }
 
+/// Looks for all that is wrong and cheap to see before a source is read that takes long to read,
+/// or can be read only once; of any other source nothing, for then [`observe`] sees it all at once.
+pub async fn first(
+    request: &Request,
+    customer: &Result<Customer, Problem>,
+    eyes: &Eyes,
+) -> Vec<Problem> {
+    if !source::costly(&request.source) {
+        return vec![];
+    }
+    let wait = Wait { clock: &*eyes.clock, patience: Some(PATIENCE) };
+    let (asked, settings) = (&request.places, &request.settings);
+    let places = async {
+        match customer {
+            Ok(customer) => cloud::inputs(customer, asked, settings, wait).await,
+            Err(problem) => vec![problem.clone()],
+        }
+    };
+    let glance = source::glance(&request.source, Some(settings));
+    let (mut problems, more) = tokio::join!(glance, places);
+    problems.extend(more);
+    problems
+}
+
 /// Looks at what is left of a request that is refused anyway, to tell all that is wrong.
 pub async fn rest(
     rejected: &Rejected,
@@ -80,6 +104,9 @@ pub async fn rest(
 ) -> Vec<Problem> {
     let parcel = async {
         let Some(source) = &rejected.source else { return vec![] };
+        if source::costly(source) {
+            return source::glance(source, None).await;
+        }
         match source::parcel(source, &rejected.given, eyes).await {
             Ok(mut parcel) => reveal(&mut parcel, rejected.trust_checksum, eyes).await,
             Err(problems) => problems,

@@ -49,6 +49,32 @@ pub struct Parcel {
     warnings: Vec<String>,
 }
 
+/// A file that is this short is read at once, so that a wrong checksum is told together with
+/// everything else.
+const SHORT_FILE: u64 = 64 << 20;
+
+/// Whether a source takes long to read, or can be read only once.
+#[must_use]
+pub fn costly(from: &Source) -> bool {
+    match from {
+        Source::Url { .. } => false,
+        Source::Stdin => true,
+        Source::File(path) => std::fs::metadata(path).is_ok_and(|meta| meta.len() > SHORT_FILE),
+    }
+}
+
+/// What is wrong with a source as far as that shows without reading all of it.
+pub async fn glance(from: &Source, settings: Option<&Settings>) -> Vec<Problem> {
+    let Source::File(path) = from else { return vec![] };
+    match source::check_file(path).await {
+        Ok(facts) => settings
+            .and_then(|set| misfit(set, needed_gib(facts.virtual_bytes)))
+            .into_iter()
+            .collect(),
+        Err(error) => one(error),
+    }
+}
+
 /// Looks at the source.
 ///
 /// # Errors
@@ -57,12 +83,15 @@ pub async fn parcel(from: &Source, given: &Content, eyes: &Eyes) -> Result<Parce
     match from {
         Source::Url { url, check: true } => checked(url, given, eyes).await,
         Source::Url { url, check: false } => {
-            Ok(Parcel::of_url(url, None, given, Claims::default()))
+            Ok(Parcel::of_url(url, None, Claims::join(given, Claims::default()).0))
         }
         Source::File(path) => file(path.clone(), None, given, eyes).await,
         Source::Stdin => {
             eyes.progress.say("reading the image from stdin");
             let kept = source::spool(tokio::io::stdin(), None).await.map_err(one)?;
+            if kept.bytes() == 0 {
+                return Err(one(SourceError::NoInput));
+            }
             let path = kept.path().to_owned();
             file(path, Some(kept), given, eyes).await
         }
@@ -76,18 +105,38 @@ fn one(error: SourceError) -> Vec<Problem> {
 
 async fn checked(url: &Url, given: &Content, eyes: &Eyes) -> Result<Parcel, Vec<Problem>> {
     let (facts, beside) = tokio::join!(eyes.probe.check_url(url), eyes.probe.sidecars(url));
-    match (facts, beside) {
+    match (facts, believed(beside, given)) {
         (Ok(facts), Ok(beside)) => {
             let Sidecars { md5, sha256, warnings } = beside;
             let claim = |found: Found| Claim { hex: found.hex, beside: Some(found.from) };
             let claims = Claims { md5: md5.map(claim), sha256: sha256.map(claim) };
-            let mut parcel = Parcel::of_url(url, Some(facts), given, claims);
+            let (claims, doubts) = Claims::join(given, claims);
+            // Said before anything is sent: whoever sees it may still stop the run.
+            for doubt in &doubts {
+                eyes.progress.warn(doubt);
+            }
+            let mut parcel = Parcel::of_url(url, Some(facts), claims);
             parcel.warnings.extend(warnings);
             Ok(parcel)
         }
         (facts, beside) => {
             Err([facts.err(), beside.err()].iter().flatten().map(Problem::of).collect())
         }
+    }
+}
+
+/// Files beside the image that contradict each other are believed in nothing; that stops only a
+/// run that has no checksum of its own.
+fn believed(
+    beside: Result<Sidecars, SourceError>,
+    given: &Content,
+) -> Result<Sidecars, SourceError> {
+    match beside {
+        Err(conflict @ SourceError::SidecarConflict { .. }) if given.has_digest() => {
+            let said = format!("{conflict}: they are ignored, and the given one is enforced");
+            Ok(Sidecars { warnings: vec![said], ..Sidecars::default() })
+        }
+        beside => beside,
     }
 }
 
@@ -132,9 +181,8 @@ fn content(digests: Digests, bytes: u64) -> Content {
 }
 
 impl Parcel {
-    fn of_url(url: &Url, facts: Option<UrlFacts>, given: &Content, beside: Claims) -> Self {
-        let (claims, mut warnings) = Claims::join(given, beside);
-        warnings.extend(facts.iter().flat_map(|facts| facts.warnings.clone()));
+    fn of_url(url: &Url, facts: Option<UrlFacts>, claims: Claims) -> Self {
+        let warnings = facts.iter().flat_map(|facts| facts.warnings.clone()).collect();
         let content = claims.content(facts.as_ref().map(|facts| facts.bytes));
         Self { origin: Origin::Url(url.clone(), facts), claims, content, warnings }
     }
@@ -188,19 +236,13 @@ impl Parcel {
     }
 
     fn needed_gib(&self) -> Option<u64> {
-        self.virtual_bytes().map(|bytes| bytes.div_ceil(1 << 30).max(1))
+        needed_gib(self.virtual_bytes())
     }
 
     /// A boot disk that the image does not fit on is refused: no VM would come up.
     #[must_use]
     pub fn misfit(&self, settings: &Settings) -> Option<Problem> {
-        let (asked, needed) = (settings.boot_disk_gib?, self.needed_gib()?);
-        (asked < needed).then(|| {
-            Problem::refused(format!(
-                "-boot-disk-size is {asked} GiB, and the disk in the image has {needed} GiB"
-            ))
-            .hint("leave -boot-disk-size out to take the image's own size")
-        })
+        misfit(settings, self.needed_gib())
     }
 
     /// What should be said about the image and about what nobody verifies.
@@ -223,6 +265,20 @@ impl Parcel {
         let inside = self.virtual_bytes().map(|n| format!(", a disk of {}", size(n)));
         Some(format!("{format}, {}{}", size(bytes), inside.unwrap_or_default()))
     }
+}
+
+fn needed_gib(virtual_bytes: Option<u64>) -> Option<u64> {
+    virtual_bytes.map(|bytes| bytes.div_ceil(1 << 30).max(1))
+}
+
+fn misfit(settings: &Settings, needed: Option<u64>) -> Option<Problem> {
+    let (asked, needed) = (settings.boot_disk_gib?, needed?);
+    (asked < needed).then(|| {
+        Problem::refused(format!(
+            "-boot-disk-size is {asked} GiB, and the disk in the image has {needed} GiB"
+        ))
+        .hint("leave -boot-disk-size out to take the image's own size")
+    })
 }
 
 /// What the partition table says against the boot type.
@@ -253,7 +309,7 @@ mod tests {
             etag: None,
             warnings: vec!["odd".to_owned()],
         };
-        Parcel::of_url(&url, Some(facts), &Content::default(), Claims::default())
+        Parcel::of_url(&url, Some(facts), Claims::default())
     }
 
     #[test]

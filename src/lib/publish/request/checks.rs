@@ -18,14 +18,23 @@ pub const NAME_LIMIT: usize = 100;
 pub(super) const OS_TYPES: [&str; 6] = ["Linux", "Windows", "Unix", "BSD", "Darwin", "Other"];
 pub(super) const BOOT_TYPES: [&str; 3] = ["bios", "uefi", "uefi-secure-boot"];
 
+/// An empty value is what an unset variable of a shell leaves.
+pub(super) fn filled(flag: &str, text: Option<&str>) -> Result<(), Problem> {
+    match text {
+        Some(text) if text.trim().is_empty() => {
+            Err(Problem::usage(format!("{flag} is empty: is a variable unset?")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Names are looked up by others in scripts, URLs and file names: what needs no quoting anywhere.
 pub(super) fn name(name: &str) -> Result<(), Problem> {
     let shown: String = name.chars().take(40).collect();
     let length = name.chars().count();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let why = if name.is_empty() {
-        "-name is empty".to_owned()
-    } else if length > NAME_LIMIT {
+    filled("-name", Some(name))?;
+    let why = if length > NAME_LIMIT {
         format!("-name {shown:?}… has {length} characters; at most {NAME_LIMIT} are taken")
     } else if let Some(bad) = name.chars().find(|c| !fits(*c)) {
         format!("-name {shown:?} holds {bad:?}; letters, digits, '.', '_' and '-' are taken")
@@ -48,7 +57,8 @@ pub(super) fn origin(inputs: &Inputs) -> Result<Source, Problem> {
         }
         (None, Some(path)) if path.as_os_str() == "-" => Ok(Source::Stdin),
         (None, Some(path)) if path.as_os_str().is_empty() => {
-            Err(Problem::usage("-file is empty; give a path, or - for stdin"))
+            Err(Problem::usage("-file is empty: is a variable unset?")
+                .hint("give a path, or - for stdin"))
         }
         (None, Some(path)) => Ok(Source::File(path.clone())),
     }
@@ -56,6 +66,7 @@ pub(super) fn origin(inputs: &Inputs) -> Result<Source, Problem> {
 
 /// What a URL says may hold a password or a signature, so errors do not repeat it.
 fn url(text: &str) -> Result<Url, Problem> {
+    filled("-url", Some(text))?;
     let bad = |why: String| Err(Problem::usage(format!("-url {why}")));
     let mut url = match Url::parse(text.trim()) {
         Ok(url) => url,
@@ -72,6 +83,7 @@ fn url(text: &str) -> Result<Url, Problem> {
 }
 
 pub(super) fn places(text: &str) -> Result<Places, Problem> {
+    filled("-locations", Some(text))?;
     let pieces: Vec<&str> = text.split(',').map(str::trim).filter(|p| !p.is_empty()).collect();
     if pieces.is_empty() {
         return Err(Problem::usage("-locations names no location")
@@ -86,7 +98,7 @@ pub(super) fn places(text: &str) -> Result<Places, Problem> {
     }
     let mut named: Vec<Location> = Vec::new();
     for piece in pieces {
-        let at = piece.parse().map_err(|e| Problem::usage(format!("-locations: {e}")))?;
+        let at = piece.parse().map_err(|e| not_a_location(piece, &e))?;
         if !named.contains(&at) {
             named.push(at);
         }
@@ -94,11 +106,21 @@ pub(super) fn places(text: &str) -> Result<Places, Problem> {
     Ok(Places::Named(named))
 }
 
+fn not_a_location(piece: &str, error: &impl std::fmt::Display) -> Problem {
+    let problem = Problem::usage(format!("-locations: {error}"));
+    if piece.contains(|c: char| c.is_whitespace() || c == ';') {
+        problem.hint("commas separate locations: a,b,c")
+    } else {
+        problem
+    }
+}
+
 pub(super) fn digest(
     kind: &str,
     text: Option<&str>,
     length: usize,
 ) -> Result<Option<String>, Problem> {
+    filled(&format!("-{kind}"), text)?;
     let Some(text) = text.map(str::trim) else { return Ok(None) };
     let bare = text.strip_prefix(&format!("{kind}:")).unwrap_or(text);
     let bad = || {
@@ -114,6 +136,7 @@ pub(super) fn one_of(
     text: Option<&str>,
     known: &[&str],
 ) -> Result<Option<String>, Problem> {
+    filled(flag, text)?;
     let Some(text) = text else { return Ok(None) };
     let found = known.iter().find(|k| k.eq_ignore_ascii_case(text));
     let bad = || Problem::usage(format!("{flag} {text:?} is none of {}", known.join(", ")));
@@ -199,6 +222,28 @@ mod tests {
             let found = name_of(name);
             assert_eq!(found.len(), 1, "one clear error for {name:?}: {found:?}");
             assert!(found[0].contains(word), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_asks_for_the_variable() {
+        let empty = || Some(" ".to_owned());
+        let found = wrong(|i| {
+            (i.url, i.md5, i.sha256) = (empty(), empty(), Some(String::new()));
+            (i.os_name, i.os_type, i.boot_type) = (empty(), empty(), empty());
+            i.name = String::new();
+            i.locations = String::new();
+        });
+        let flags =
+            ["name", "url", "locations", "md5", "sha256", "os-type", "boot-type", "os-name"];
+        assert_eq!(found, flags.map(|flag| format!("-{flag} is empty: is a variable unset?")));
+    }
+
+    #[test]
+    fn commas_separate_locations() {
+        for (text, hinted) in [("a b", true), ("a;b", true), ("a, b c", true), ("a/b", false)] {
+            let problem = places(text).unwrap_err();
+            assert_eq!(problem.hints.len(), usize::from(hinted), "{problem:?}");
         }
     }
 

@@ -166,6 +166,7 @@ impl Request {
         let (boot_type, wrong) =
             take(checks::one_of("-boot-type", inputs.boot_type.as_deref(), &BOOT_TYPES));
         keep(wrong);
+        keep(checks::filled("-os-name", inputs.os_name.as_deref()));
         keep(checks::tags(inputs.tags.as_deref()));
         problems.extend(checks::numbers(inputs));
         problems.extend(checks::combinations(inputs));

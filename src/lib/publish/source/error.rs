@@ -156,6 +156,9 @@ pub enum SourceError {
         #[source]
         source: std::io::Error,
     },
+    /// Nothing came on standard input.
+    #[error("stdin was empty")]
+    NoInput,
     /// What should come on standard input could not be read.
     #[error("cannot read the image from standard input (after {0} bytes)")]
     Input(u64, #[source] std::io::Error),
@@ -211,7 +214,18 @@ impl Fault for SourceError {
             Self::BadRedirect { .. }
             | Self::RedirectLoop { .. }
             | Self::TooManyRedirects { .. } => "give the URL at which the redirects end",
+            Self::Answer { status: 404 | 410, .. } => {
+                "nothing is at this address: is there a typing error in it, or has the image moved?"
+            }
+            Self::Network { source, .. } if speaks_plain_http(source.as_ref()) => {
+                "this port seems to speak plain http: try http:// instead of https://"
+            }
+            Self::Network { method: "HEAD", .. } => {
+                "-skip-url-check goes on where only the cloud can reach the URL; -file uploads a file \
+                 from here"
+            }
             Self::Unfit { unfit, .. } => unfit.hint().unwrap_or_default(),
+            Self::NoInput => "did the command before the pipe fail?",
             Self::NotAFile(_) => "use `-file -` to read an image from a pipe",
             Self::Spool { source, .. } if is_full(source) => {
                 "set TMPDIR to a folder with more room, or publish a file"
@@ -228,6 +242,11 @@ impl Fault for SourceError {
         };
         if hint.is_empty() { Vec::new() } else { vec![hint.to_owned()] }
     }
+}
+
+/// Whether what answered a TLS greeting was no TLS at all.
+fn speaks_plain_http(error: &(dyn std::error::Error + 'static)) -> bool {
+    crate::fault::chain(error).contains("InvalidContentType")
 }
 
 /// Whether the system says that there is no room (disk, quota or size limit).
@@ -259,6 +278,27 @@ mod tests {
         for (error, want) in table {
             assert_eq!(error.class(), want, "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_asked_has_a_hint() {
+        let network = |method, why: &str| SourceError::Network {
+            method,
+            url: "https://h/x".into(),
+            source: why.into(),
+        };
+        let answer = |status| SourceError::Answer { method: "HEAD", url: "u".into(), status };
+        let tls = "received corrupt message of type InvalidContentType";
+        for (error, word) in [
+            (network("HEAD", "connection refused"), "-skip-url-check"),
+            (network("HEAD", tls), "plain http"),
+            (answer(404), "typing error"),
+            (answer(403), "readable by anyone"),
+            (SourceError::NoInput, "before the pipe"),
+        ] {
+            assert!(error.hints()[0].contains(word), "{error}: {:?}", error.hints());
+        }
+        assert_eq!(network("GET", "connection refused").hints(), [""; 0]);
     }
 
     #[test]
