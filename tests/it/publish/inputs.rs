@@ -160,7 +160,7 @@ async fn what_is_cheap_to_see_is_told_before_a_file_or_stdin_is_read() {
         let sum = format!("-sha256 {}", "a".repeat(64));
         let words = format!("{source} -name {NAME} {more} {sum}");
         let done = program(&sim).words(&words).stdin("no image").run().await.expect(code);
-        texts.iter().for_each(|text| drop(done.says(text)));
+        let done = texts.iter().fold(done, |done, text| done.says(text));
         for text in ["cannot be published", "has the SHA-256", "reading the image"] {
             assert!(!done.err.contains(text), "{words}: {}", done.err);
         }
@@ -176,7 +176,7 @@ async fn an_empty_pipe_asks_for_the_command_before_it() {
     let sim = cloud("publish-empty-pipe", World::small()).await;
     let words = format!("-file - -name {NAME} -locations {BE}");
     let done = program(&sim).words(&words).stdin("").run().await.expect(3);
-    done.says("stdin was empty").says("did the command before the pipe fail?");
+    let done = done.says("stdin was empty").says("did the command before the pipe fail?");
     assert!(!done.err.contains("/tmp") && !done.err.contains("/proc"), "{}", done.err);
 }
 

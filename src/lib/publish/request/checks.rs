@@ -98,7 +98,7 @@ pub(super) fn places(text: &str) -> Result<Places, Problem> {
     }
     let mut named: Vec<Location> = Vec::new();
     for piece in pieces {
-        let at = piece.parse().map_err(|e| not_a_location(piece, &e))?;
+        let at = location(piece)?;
         if !named.contains(&at) {
             named.push(at);
         }
@@ -106,13 +106,12 @@ pub(super) fn places(text: &str) -> Result<Places, Problem> {
     Ok(Places::Named(named))
 }
 
-fn not_a_location(piece: &str, error: &impl std::fmt::Display) -> Problem {
-    let problem = Problem::usage(format!("-locations: {error}"));
+fn location(piece: &str) -> Result<Location, Problem> {
     if piece.contains(|c: char| c.is_whitespace() || c == ';') {
-        problem.hint("commas separate locations: a,b,c")
-    } else {
-        problem
+        let text = format!("-locations: {piece:?} is no location");
+        return Err(Problem::usage(text).hint("commas separate locations: a,b,c"));
     }
+    piece.parse().map_err(|e| Problem::usage(format!("-locations: {e}")))
 }
 
 pub(super) fn digest(
