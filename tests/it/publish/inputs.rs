@@ -169,6 +169,7 @@ async fn what_is_cheap_to_see_is_told_before_a_file_or_stdin_is_read() {
     let words = format!("-file - -name {NAME} -locations {BE} {portal}");
     let done = program(&sim).words(&words).stdin("no image").run().await.expect(4);
     assert!(!done.err.contains("cannot be published"), "{}", done.err);
+    assert!(!done.err.contains("no location"), "said once: {}", done.err);
 }
 
 #[tokio::test]

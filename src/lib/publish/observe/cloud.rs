@@ -72,8 +72,7 @@ pub async fn look(customer: &Customer, asked: &Places, what: Look, wait: Wait<'_
         os_name(customer, &what.settings),
         bin(customer, wait)
     );
-    let (there, mut problems) = names;
-    let mut warnings = Vec::new();
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
     match system {
         Ok(warning) => warnings.extend(warning),
         Err(problem) => problems.push(problem),
@@ -87,7 +86,7 @@ pub async fn look(customer: &Customer, asked: &Places, what: Look, wait: Wait<'_
         }
         .boxed()
     };
-    let mut looked = each(customer, asked, there, wait, Arc::new(inside)).await;
+    let mut looked = each(customer, asked, names, wait, Arc::new(inside)).await;
     problems.append(&mut looked.problems);
     warnings.append(&mut looked.warnings);
     Looked { places: looked.places, problems, warnings }
@@ -108,11 +107,9 @@ pub async fn inputs(
 
 /// Only what is wrong with the locations that were asked for.
 pub async fn wrong_places(customer: &Customer, asked: &Places, wait: Wait<'_>) -> Vec<Problem> {
-    let (there, mut problems) = names(customer, asked).await;
+    let names = names(customer, asked).await;
     let nothing = |_, _| async { Ok(()) }.boxed();
-    let looked = each(customer, asked, there, wait, Arc::new(nothing)).await;
-    problems.extend(looked.problems);
-    problems
+    each(customer, asked, names, wait, Arc::new(nothing)).await.problems
 }
 
 /// The bin only explains: without it, a taken name is the cloud's to explain.
@@ -146,7 +143,7 @@ type Inside<T> =
 async fn each<T: Clone + Send + Sync + 'static>(
     customer: &Customer,
     asked: &Places,
-    there: Vec<Location>,
+    (there, wrong): (Vec<Location>, Vec<Problem>),
     wait: Wait<'_>,
     inside: Inside<T>,
 ) -> Looked<T> {
@@ -155,7 +152,7 @@ async fn each<T: Clone + Send + Sync + 'static>(
         (at, lanes::start(look))
     };
     let looks = there.into_iter().map(enter).collect();
-    sort(asked, lanes::gather(looks, wait.clock, wait.patience).await)
+    sort(asked, wrong, lanes::gather(looks, wait.clock, wait.patience).await)
 }
 
 async fn enter<T>(
@@ -171,12 +168,13 @@ async fn enter<T>(
     }
 }
 
-/// Tells wrong inputs from places to publish to.
+/// Tells wrong inputs from places to publish to; some that are wrong may be known before.
 fn sort<T: Clone + Send + Sync + 'static>(
     asked: &Places,
+    problems: Vec<Problem>,
     lanes: Vec<(Location, Lane<Found<T>>)>,
 ) -> Looked<T> {
-    let mut looked = Looked { places: vec![], problems: vec![], warnings: vec![] };
+    let mut looked = Looked { places: vec![], problems, warnings: vec![] };
     let mut without_vms = Vec::new();
     for (at, lane) in lanes {
         match lane {
