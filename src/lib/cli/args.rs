@@ -117,7 +117,7 @@ pub struct CloudArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time_limit)]
     cloud_write_timeout: Duration,
 
-    /// How long to go on retrying one call
+    /// How long to go on retrying one call (15 s at most while the portal has never let us connect)
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     retry_for: Duration,
 }
