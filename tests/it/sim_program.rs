@@ -51,6 +51,7 @@ async fn the_cloud_says_how_to_reach_it_and_ends_when_told() {
     assert_eq!(std::fs::read_to_string(&traffic).unwrap().lines().count(), 2);
     let done = terminate(child).await.expect(0);
     assert_eq!(done.out, "", "nothing more came");
+    assert!(!env.exists(), "what leads nowhere is not left there");
 }
 
 #[tokio::test]

@@ -80,7 +80,8 @@ pub struct CloudFlags {
     #[arg(long, value_name = "FILE")]
     pub traffic: Option<PathBuf>,
 
-    /// Write the settings to this file too, for `. FILE`; only its owner can read it
+    /// Write the settings to this file too, for `. FILE`; only its owner can read it, and it is
+    /// removed at the end
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
 }
@@ -115,7 +116,7 @@ pub struct ImageFlags {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
-    /// Write the settings to this file too, for `. FILE`
+    /// Write the settings to this file too, for `. FILE`; it is removed at the end
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
 }

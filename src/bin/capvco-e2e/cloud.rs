@@ -6,10 +6,11 @@ use capvco::report::Verdict;
 use capvco::sim::{self, Pace, Sim, World, script, world};
 
 use crate::args::{CloudFlags, Faults, OnOff};
-use crate::exports;
+use crate::exports::EnvFile;
 
 /// Runs the verb.
 pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dyn Classed>> {
+    let mut file = EnvFile::awaited(flags.env_file.as_deref());
     let sim = start(&flags).await?;
     let (portal, iam, token) = (sim.portal_url(), sim.iam_refresh_url(), sim.token());
     let settings = [
@@ -18,8 +19,9 @@ pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dy
         (env::CUSTOMER_ID, sim.customer()),
         (env::TOKEN, &token),
     ];
-    exports::hand_over(session, &settings, flags.env_file.as_deref())?;
+    file.hand_over(session, &settings)?;
     session.cancel.cancelled().await;
+    drop(file);
     sim.stop().await;
     Ok(Verdict::Done)
 }

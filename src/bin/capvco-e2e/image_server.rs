@@ -11,13 +11,14 @@ use capvco::sim::source::ImageServer;
 use capvco::sim::{self};
 
 use crate::args::ImageFlags;
-use crate::exports;
+use crate::exports::EnvFile;
 
 /// The file is header and tables beside its data: about so many bytes.
 const TABLES: u64 = 8 << 16;
 
 /// Runs the verb.
 pub async fn run(flags: ImageFlags, session: &Session) -> Result<Verdict, Box<dyn Classed>> {
+    let mut env_file = EnvFile::awaited(flags.env_file.as_deref());
     let folder = Folder::choose(flags.dir.as_deref())?;
     let file = folder.path().join(&flags.name.0);
     let disk = disk(&flags);
@@ -27,8 +28,9 @@ pub async fn run(flags: ImageFlags, session: &Session) -> Result<Verdict, Box<dy
     let file = file.display().to_string();
     let settings =
         [("IMAGE_URL", url.as_str()), ("IMAGE_FILE", file.as_str()), ("IMAGE_MD5", md5.as_str())];
-    exports::hand_over(session, &settings, flags.env_file.as_deref())?;
+    env_file.hand_over(session, &settings)?;
     session.cancel.cancelled().await;
+    drop(env_file);
     server.stop().await;
     Ok(Verdict::Done)
 }

@@ -11,7 +11,9 @@ const EXAMPLES: &str = "\
 Examples:
   capvco-imageresolve -name k8s-v1.36.4 -locations be-mac-dc01-001,nl-rmd-dc01-001
   capvco-imageresolve -match 'k8s-v1.36.*' -newest -locations all -output json
-  eval \"$(capvco-imageresolve -name k8s-v1.36.4 -locations a,b -output env -sites)\"
+  vars=$(capvco-imageresolve -name k8s-v1.36.4 -locations a,b -output env -sites) || exit; eval \"$vars\"
+
+The variables of -output env are not exported; `set -a` before the eval does that.
 
 Exit codes: 0 every location has exactly one image; 1 one has none or several; 2 wrong flags;
 3 refused (token, unknown location); 4 the cloud failed, try again later.";
