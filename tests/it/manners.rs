@@ -61,7 +61,7 @@ async fn a_token_is_needed_and_never_empty() {
     resolve().env("VCO_TOKEN", " \n").run().await.expect(2).says("VCO_TOKEN is empty");
     resolve().words("-token-file -").stdin("\n").run().await.expect(2).says("stdin is empty");
     let absent = resolve().arg("--token-file").arg(&file).run().await.expect(2);
-    absent.says("error: read the token in").says("caused by: No such file");
+    absent.says("error: cannot read the token in").says("caused by: No such file");
     std::fs::write(&file, "\n").unwrap();
     resolve().env("VCO_TOKEN_FILE", &file).run().await.expect(2).says("is empty");
 }
@@ -113,9 +113,11 @@ fn signal(child: &Child, name: &str) {
 
 #[tokio::test]
 async fn a_second_signal_ends_at_once() {
-    // Reading a token that never comes, the program cannot obey the first signal.
-    let (never, held_open) = std::io::pipe().unwrap();
-    let mut child = resolve().words("-token-file -").spawn_reading(never);
+    // Writing into a pipe that nobody reads, the program cannot obey the first signal.
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("k8s.qcow2");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let mut child = e2e().words("image-server -dir").arg(folder.path()).spawn();
     until_signals_are_caught(&child).await;
     signal(&child, "INT");
     let mut first = [0; 8];
@@ -124,6 +126,15 @@ async fn a_second_signal_ends_at_once() {
     assert_eq!(&first, b"stopping");
     signal(&child, "TERM");
     finish(child).await.expect(130);
+}
+
+#[tokio::test]
+async fn the_first_signal_ends_the_waiting_for_a_token() {
+    let (never, held_open) = std::io::pipe().unwrap();
+    let child = resolve().words("-token-file -").spawn_reading(never);
+    until_signals_are_caught(&child).await;
+    signal(&child, "INT");
+    finish(child).await.expect(3).says("error: interrupted while the token was being read");
     drop(held_open);
 }
 

@@ -193,7 +193,7 @@ impl Args {
     }
 
     /// How the cloud is reached.
-    pub fn cloud(&self, session: &Session) -> Result<CloudConfig, Box<dyn Fault>> {
+    pub async fn cloud(&self, session: &Session) -> Result<CloudConfig, Box<dyn Fault>> {
         let given = &self.cloud;
         let stdin_twice =
             given.token_is_on_stdin() && self.file.as_ref().is_some_and(|f| f.as_os_str() == "-");
@@ -202,7 +202,7 @@ impl Args {
             return Err(usage(&what).into());
         }
         let portal = given.portal()?;
-        let token = match given.token(session.progress.as_ref())? {
+        let token = match session.token(given).await? {
             cli::env::Token::Inline(token) => TokenSource::Inline(token),
             cli::env::Token::File(path) => TokenSource::File(path),
         };

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
 }
 
 async fn body(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
-    let cloud = args.cloud(&session)?;
+    let cloud = args.cloud(&session).await?;
     let context = Context {
         clock: clock::System::shared(),
         progress: session.progress.clone(),

@@ -118,9 +118,9 @@ impl Args {
     }
 
     /// How the cloud is reached.
-    pub fn cloud(&self, session: &Session) -> Result<CloudConfig, Box<dyn Fault>> {
+    pub async fn cloud(&self, session: &Session) -> Result<CloudConfig, Box<dyn Fault>> {
         let given = &self.cloud;
-        let token = match given.token(session.progress.as_ref())? {
+        let token = match session.token(given).await? {
             cli::env::Token::Inline(token) => TokenSource::Inline(token),
             cli::env::Token::File(path) => TokenSource::File(path),
         };

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
 
 async fn body(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
     let request = args.request()?;
-    let config = args.cloud(&session)?;
+    let config = args.cloud(&session).await?;
     let found = resolve::run(config, &request, clock::System::shared(), &session.cancel).await?;
     Ok(match args.form() {
         Output::Text(form) => {

@@ -198,8 +198,12 @@ impl CloudArgs {
 
     /// The token, from `--token-file`, `VCO_TOKEN` or `VCO_TOKEN_FILE`, whichever comes first.
     ///
-    /// `warn` hears of a token file that others can read.
-    pub fn token(&self, warn: &dyn crate::progress::Progress) -> Result<env::Token, env::NoToken> {
+    /// `warn` hears of a token file that others can read, and of two tokens given. It waits for
+    /// a pipe's other end; [`super::Session::token`] can be interrupted.
+    pub(super) fn token(
+        &self,
+        warn: &dyn crate::progress::Progress,
+    ) -> Result<env::Token, env::NoToken> {
         env::token(self.token_file.as_deref(), warn)
     }
 }

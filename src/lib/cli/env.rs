@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
@@ -89,8 +89,11 @@ pub enum NoToken {
     #[error("the token in {0} is empty")]
     Empty(Source),
     /// It cannot be read.
-    #[error("read the token in {0}")]
+    #[error("cannot read the token in {0}")]
     Unreadable(Source, #[source] std::io::Error),
+    /// Ctrl-C, or a signal.
+    #[error("interrupted while the token was being read")]
+    Interrupted,
 }
 
 /// The place of a token, for messages.
@@ -116,7 +119,10 @@ impl fmt::Display for Source {
 
 impl Fault for NoToken {
     fn class(&self) -> Class {
-        Class::Usage
+        match self {
+            Self::Missing | Self::Empty(_) | Self::Unreadable(..) => Class::Usage,
+            Self::Interrupted => Class::Refused,
+        }
     }
 
     fn hints(&self) -> Vec<String> {
@@ -124,7 +130,10 @@ impl Fault for NoToken {
             Self::Missing => {
                 vec![format!("set {TOKEN}, or say --token-file FILE (- reads stdin)")]
             }
-            Self::Empty(_) | Self::Unreadable(..) => Vec::new(),
+            Self::Unreadable(Source::File(path), _) if path.starts_with("~") => {
+                vec!["a shell replaces ~ only at the beginning of a word: write $HOME".into()]
+            }
+            Self::Empty(_) | Self::Unreadable(..) | Self::Interrupted => Vec::new(),
         }
     }
 }
@@ -135,25 +144,35 @@ pub(super) fn token(file: Option<&Path>, warn: &dyn Progress) -> Result<Token, N
     let from_variable =
         std::env::var_os(TOKEN_FILE).is_some_and(|path| Some(path.as_ref()) == file);
     let variable = std::env::var_os(TOKEN).filter(|text| !text.is_empty());
-    choose(file, from_variable, variable, std::io::stdin(), warn)
+    let stdin = || {
+        let stdin = std::io::stdin();
+        if stdin.is_terminal() {
+            warn.say("reading the token from stdin; end it with Enter and Ctrl-D");
+        }
+        stdin
+    };
+    choose(file, from_variable, variable, stdin, warn)
 }
 
-fn choose(
+fn choose<R: Read>(
     file: Option<&Path>,
     file_from_variable: bool,
     variable: Option<OsString>,
-    stdin: impl Read,
+    stdin: impl FnOnce() -> R,
     warn: &dyn Progress,
 ) -> Result<Token, NoToken> {
     let file = file.filter(|path| !path.as_os_str().is_empty());
     match (file, variable) {
         (Some(path), variable) if variable.is_none() || !file_from_variable => {
-            if path.as_os_str() == "-" { from_reader(stdin) } else { from_file(path, warn) }
+            if path.as_os_str() == "-" { from_reader(stdin()) } else { from_file(path, warn) }
         }
-        (_, Some(text)) => match text.into_string() {
-            Ok(text) => inline(&text, Source::Variable),
-            Err(_) => Err(NoToken::Unreadable(Source::Variable, odd("it is no text"))),
-        },
+        (file, Some(text)) => {
+            if file.is_some() {
+                warn.warn(&format!("{TOKEN} and {TOKEN_FILE} are both set: {TOKEN} is used"));
+            }
+            let no_text = |_| NoToken::Unreadable(Source::Variable, odd("it is no text"));
+            inline(&text.into_string().map_err(no_text)?, Source::Variable)
+        }
         _ => Err(NoToken::Missing),
     }
 }
@@ -237,6 +256,7 @@ mod tests {
         let (full, blank) = (folder.path().join("full"), folder.path().join("blank"));
         std::fs::write(&full, "from-file\n").unwrap();
         std::fs::write(&blank, "\n").unwrap();
+        keep_to_owner(&full);
         let full_text = format!("file {}", full.display());
         let blank_text = format!("the token in {} is empty", blank.display());
         let dash = PathBuf::from("-");
@@ -254,13 +274,36 @@ mod tests {
         ];
         for (file, from_variable, variable, wanted) in table {
             let variable = variable.map(OsString::from);
-            let stdin = "from-stdin\n".as_bytes();
-            let found = choose(file, from_variable, variable, stdin, &Silent);
+            let both = from_variable && variable.is_some();
+            let stdin = || "from-stdin\n".as_bytes();
+            let heard = Heard::default();
+            let found = choose(file, from_variable, variable, stdin, &heard);
             assert_eq!(shown(found), wanted, "{file:?}");
+            let warnings = heard.0.into_inner().unwrap();
+            let said = warnings.iter().any(|w| w.ends_with("both set: VCO_TOKEN is used"));
+            assert_eq!((said, warnings.len()), (both, usize::from(both)), "{file:?}");
         }
-        let absent = choose(Some(&folder.path().join("no")), false, None, "".as_bytes(), &Silent);
+        let absent = choose(Some(&folder.path().join("no")), false, None, || &b""[..], &Silent);
         assert!(matches!(absent, Err(NoToken::Unreadable(..))));
         assert_eq!(shown(from_reader("".as_bytes())), "the token in stdin is empty");
+    }
+
+    #[cfg(unix)]
+    fn keep_to_owner(path: &Path) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    #[cfg(not(unix))]
+    fn keep_to_owner(_path: &Path) {}
+
+    #[test]
+    fn a_tilde_that_no_shell_replaced_is_explained() {
+        for (path, hints) in [("~/vt", 1), ("/nowhere/~/vt", 0)] {
+            let error = from_file(Path::new(path), &Silent).unwrap_err();
+            assert!(error.to_string().starts_with("cannot read the token in "));
+            assert_eq!(error.hints().len(), hints, "{path}");
+        }
     }
 
     #[cfg(target_os = "linux")]
@@ -277,7 +320,7 @@ mod tests {
             (from_file(Path::new("/dev/zero"), &Silent), "longer than any token"),
             (from_reader(std::io::repeat(b'a')), "longer than any token"),
             (
-                choose(None, false, Some(OsString::from_vec(vec![0xff])), &b""[..], &Silent),
+                choose(None, false, Some(OsString::from_vec(vec![0xff])), || &b""[..], &Silent),
                 "it is no text",
             ),
         ] {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Format, Talk};
+use super::args::{CloudArgs, Format, Talk};
 use super::diagnose::{self, Label, Line};
 use super::progress::Screen;
 use super::terminal::{self, Terminal};
@@ -51,6 +51,17 @@ pub struct Session {
 }
 
 impl Session {
+    /// The token that `given` leads to. Reading it may take for ever, where somebody is to type
+    /// it, so that Ctrl-C ends the waiting.
+    pub async fn token(&self, given: &CloudArgs) -> Result<env::Token, env::NoToken> {
+        let (given, progress) = (given.clone(), Arc::clone(&self.progress));
+        let reading = tokio::task::spawn_blocking(move || given.token(progress.as_ref()));
+        match self.cancel.run_until_cancelled(reading).await {
+            Some(read) => read.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic())),
+            None => Err(env::NoToken::Interrupted),
+        }
+    }
+
     /// Writes the report to stdout and its remarks to stderr, and hands on its verdict.
     ///
     /// A reader that went away is no failure; a stdout that cannot be written is.
