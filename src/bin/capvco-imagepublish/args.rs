@@ -7,6 +7,7 @@ use capvco::cli::args::{duration, time_limit};
 use capvco::cli::{self, CloudArgs, Flags, Format, OutputArgs, Session, Talk};
 use capvco::fault::Fault;
 use capvco::publish::{CloudConfig, Error, Inputs, Problem, RateLimit, TokenSource};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Parser};
 
 const EXAMPLES: &str = "\
@@ -36,7 +37,7 @@ pub struct Args {
     url: Option<String>,
 
     /// Upload this file; `-` reads stdin
-    #[arg(long, value_name = "PATH", group = "source")]
+    #[arg(long, value_name = "PATH", group = "source", value_parser = any_path())]
     file: Option<PathBuf>,
 
     /// The image's name: letters, digits, `.`, `_` and `-`
@@ -61,6 +62,11 @@ pub struct Args {
 
     #[command(flatten)]
     cloud: CloudArgs,
+}
+
+/// Takes an empty path too, which the library explains better.
+fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 /// What the image holds.

@@ -81,18 +81,28 @@ impl Content {
     /// The strongest digest that both have, in short, where it is the same.
     #[must_use]
     pub fn shared(&self, other: &Self) -> Option<String> {
-        let only = |sha256: &Option<String>, md5: &Option<String>| Self {
-            bytes: None,
-            sha256: sha256.clone(),
-            md5: md5.clone(),
-        };
-        if self.sha256.is_some() && self.sha256 == other.sha256 {
-            Some(only(&self.sha256, &None).to_string())
-        } else if self.md5.is_some() && self.md5 == other.md5 {
-            Some(only(&None, &self.md5).to_string())
-        } else {
-            None
-        }
+        let alone = self.alone().into_iter().zip(other.alone());
+        let same = alone.take(2).find(|(mine, theirs)| mine.has_digest() && mine == theirs);
+        same.map(|(mine, _)| mine.to_string())
+    }
+
+    /// What tells this content from another, as `SHA-256 a…, not SHA-256 b…`.
+    #[must_use]
+    pub fn apart(&self, other: &Self) -> Option<String> {
+        let nothing = Self::default();
+        let mut alone = self.alone().into_iter().zip(other.alone());
+        let (mine, theirs) = alone
+            .find(|(mine, theirs)| mine != theirs && *mine != nothing && *theirs != nothing)?;
+        Some(format!("{mine}, not {theirs}"))
+    }
+
+    /// SHA-256, MD5 and length, each by itself.
+    fn alone(&self) -> [Self; 3] {
+        [
+            Self { sha256: self.sha256.clone(), ..Self::default() },
+            Self { md5: self.md5.clone(), ..Self::default() },
+            Self { bytes: self.bytes, ..Self::default() },
+        ]
     }
 
     /// Whether any digest is known.
@@ -222,6 +232,27 @@ mod tests {
         ];
         for (a, b, likeness) in rows {
             assert_eq!((a.compare(&b), b.compare(&a)), (likeness, likeness), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_and_what_is_not_is_named_in_like_terms() {
+        let text = |kind: &str, c: char| format!("{kind} {}…", c.to_string().repeat(12));
+        let (a, b) = (content(1, Some('a'), None), content(1, Some('b'), Some('c')));
+        let differ = format!("{}, not {}", text("MD5", 'a'), text("MD5", 'b'));
+        for (one, other, shared, apart) in [
+            (&a, &a, Some(text("MD5", 'a')), None),
+            (&b, &b, Some(text("SHA-256", 'c')), None),
+            (&a, &b, None, Some(differ)),
+            (
+                &content(1, None, None),
+                &content(2, None, None),
+                None,
+                Some("1 bytes, not 2 bytes".into()),
+            ),
+            (&content(1, None, None), &b, None, None),
+        ] {
+            assert_eq!((one.shared(other), one.apart(other)), (shared, apart), "{one:?} {other:?}");
         }
     }
 

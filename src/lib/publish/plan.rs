@@ -171,8 +171,9 @@ fn comparable(goal: &Goal, had: &Had) -> Result<Likeness, Problem> {
     let likeness = had.likeness(goal.content);
     let why = match (likeness, &had.mark) {
         (Likeness::Different, Some(mark)) => format!(
-            "image {id} has the name {} and other content: {}, not {}",
-            goal.name, mark.content, goal.content
+            "image {id} has the name {} and other content: {}",
+            goal.name,
+            mark.content.apart(goal.content).unwrap_or_default()
         ),
         (Likeness::Unknown, _) if goal.given => format!(
             "image {id} has the name {} and does not say which content it holds, so the given checksum cannot be enforced",
@@ -322,12 +323,7 @@ fn unlike(goal: &Goal, had: &Had) -> String {
         (State::Binned, ..) => "it lies in the recycle bin".to_owned(),
         (State::Broken, ..) => format!("it is {}", had.status),
         (_, Likeness::Different, Some(mark)) => {
-            let (theirs, ours) = (mark.content.to_string(), goal.content.to_string());
-            if theirs == ours {
-                "other content".to_owned()
-            } else {
-                format!("{theirs}, not {ours}")
-            }
+            mark.content.apart(goal.content).unwrap_or_default()
         }
         (_, Likeness::Same, _) if !other.is_empty() => other.join(", "),
         _ => "what it holds could not be compared".to_owned(),

@@ -208,6 +208,7 @@ async fn a_command_line_that_cannot_be_meant_is_usage() {
         "-name a -locations b",
         "-url https://a/b -file c -name a -locations b",
         "-url ftp://a/b -name a -locations be-mac-dc01-001",
+        "-file= -name a -locations be-mac-dc01-001",
         "-url a/b -name a -locations be-mac-dc01-001",
         "-url https://a/b -name a -locations b -timeout 5",
         "-url https://a/b -name a -locations b -output yaml",

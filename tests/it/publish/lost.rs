@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use capvco::sim::World;
 
-use super::{BE, NL, images, only, publish, results, server};
+use super::{BE, NL, images, only, publish, results, server, slow_cloud};
 use crate::support::cloud::cloud;
 
 /// Publishes to one location while these faults happen; returns result word and exit code.
@@ -167,4 +167,14 @@ async fn lists_that_are_cut_or_are_pages_are_read_again() {
         assert_eq!((word.as_str(), code), ("be-mac-dc01-001:created", 0), "{fault}");
         only(&sim, BE);
     }
+}
+
+#[tokio::test]
+async fn a_cloud_that_does_not_answer_while_an_import_runs_is_told_with_its_reason() {
+    let sim = slow_cloud("publish-poll-reason", Duration::from_secs(1)).await;
+    sim.fault("getImage=503*8".parse().unwrap());
+    let server = server(&[]).await;
+    let more = format!("-locations {BE} -retry-for 1s");
+    let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);
+    done.says("the cloud does not answer: status 503");
 }
