@@ -36,7 +36,7 @@ pub enum Verb {
 #[derive(Debug, clap::Args)]
 pub struct CloudFlags {
     /// Where to listen; port 0 is a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
     pub listen: SocketAddr,
 
     /// The customer's id [default: `acme_1`]
@@ -89,7 +89,7 @@ pub struct CloudFlags {
 #[derive(Debug, clap::Args)]
 pub struct ImageFlags {
     /// Where to listen; port 0 is a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
     pub listen: SocketAddr,
 
     /// How large the file is to be, about
@@ -134,6 +134,15 @@ pub enum Table {
     Both,
     Mbr,
     None,
+}
+
+/// An address with its port, which people like to write alone.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    text.parse().map_err(|_| match port.parse::<u16>() {
+        Ok(port) => format!("write the address too: 127.0.0.1:{port}"),
+        Err(_) => "write an address and a port, such as 127.0.0.1:8080".into(),
+    })
 }
 
 impl From<Table> for Gpt {
@@ -189,6 +198,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_port_alone_gets_its_address() {
+        assert!(address("127.0.0.1:0").is_ok() && address("[::1]:80").is_ok());
+        for text in ["8080", ":8080", "localhost"] {
+            assert!(address(text).unwrap_err().contains("127.0.0.1:8080"), "{text}");
+        }
     }
 
     #[test]

@@ -10,6 +10,9 @@ use capvco::publish::{CloudConfig, Error, Inputs, Problem, RateLimit, TokenSourc
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Parser};
 
+const USAGE: &str = "\
+capvco-imagepublish (-url URL|-file PATH) -name NAME -locations A,B,C|all [OPTIONS]";
+
 const EXAMPLES: &str = "\
 Examples:
   capvco-imagepublish -url \"https://images.example.com/k8s.qcow2\" -name \"k8s-v1.35.8\" -locations qt-gen-dc01-003
@@ -30,7 +33,7 @@ was left behind or in flight, which the results list.";
 
 /// Publish an image, from a URL or a file, under one name in one or more locations
 #[derive(Debug, Parser)]
-#[command(after_help = EXAMPLES, group(ArgGroup::new("source").required(true)))]
+#[command(override_usage = USAGE, after_help = EXAMPLES, group(ArgGroup::new("source").required(true)))]
 pub struct Args {
     /// Import from this address; the cloud itself downloads it
     #[arg(long, value_name = "URL", group = "source")]
@@ -108,12 +111,12 @@ struct Description {
     boot_type: Option<String>,
 
     /// The least memory of a VM, in MiB [default: 2048]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = mib)]
     memory: Option<u64>,
 
     /// The smallest boot disk of a VM, in GiB [default: the size of the disk in the image, or 20
     /// where that cannot be read]
-    #[arg(long, value_name = "GIB")]
+    #[arg(long, value_name = "GIB", value_parser = gib)]
     boot_disk_size: Option<u64>,
 
     /// Tags of your own, kept beside the digest
@@ -159,6 +162,14 @@ impl Flags for Args {
     fn talk(&self) -> Talk {
         self.output.talk()
     }
+}
+
+fn mib(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "write a number of MiB, such as 2048")
+}
+
+fn gib(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "write a number of GiB, such as 20")
 }
 
 fn usage(what: &dyn std::fmt::Display) -> Error {
@@ -250,6 +261,15 @@ mod tests {
             ("--url u --name n --locations x --output xml", false),
         ] {
             assert_eq!(parsed(words).is_ok(), good, "{words}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_plain_numbers() {
+        for (flag, unit) in [("memory", "MiB"), ("boot-disk-size", "GiB")] {
+            let error = parsed(&format!("--url u --name n --locations x --{flag} 2GB"));
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains(&format!("write a number of {unit}, such as ")), "{text}");
         }
     }
 

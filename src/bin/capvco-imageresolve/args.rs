@@ -5,7 +5,10 @@ use capvco::fault::Fault;
 use capvco::resolve::{
     CloudConfig, Error, Form, Pattern, Places, RateLimit, Request, TokenSource, Wanted,
 };
-use clap::{Parser, ValueEnum};
+use clap::{ArgGroup, Parser, ValueEnum};
+
+const USAGE: &str = "\
+capvco-imageresolve (-name NAME|-prefix TEXT|-match GLOB|-list) -locations A,B,C|all [OPTIONS]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,11 +23,13 @@ Exit codes: 0 every location has exactly one image; 1 one has none or several; 2
 
 /// Find an image's id by its name, in one or more locations
 #[derive(Debug, Parser)]
-#[command(after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = EXAMPLES, group(
+    ArgGroup::new("which").args(["name", "prefix", "pattern", "list"]).required(true).multiple(true)
+))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// The image's whole name
-    #[arg(long, group = "wanted", value_name = "NAME", required_unless_present_any = ["prefix", "pattern", "list"])]
+    #[arg(long, group = "wanted", value_name = "NAME")]
     name: Option<String>,
 
     /// The beginning of its name; an image of exactly this name goes first
@@ -176,6 +181,12 @@ mod tests {
         ] {
             assert_eq!(parsed(words).is_ok(), good, "{words}");
         }
+    }
+
+    #[test]
+    fn every_way_of_naming_is_told() {
+        let text = parsed("--locations x").unwrap_err().to_string();
+        assert!(text.contains("<--name <NAME>|--prefix <TEXT>|--match <GLOB>|--list>"), "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use super::args::{CloudArgs, Format, Talk};
@@ -157,8 +158,26 @@ fn parse<A: Flags>(
     let words = goflags::rewrite(words, &command);
     let color = terminal::for_clap(terminal::color_among(&words));
     let mut command = command.color(color);
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(words).map_err(with_tip)?;
     A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Says what is to be written instead of what people often write.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => flag.as_str(),
+        _ => "",
+    };
+    let tip = match (error.kind(), flag) {
+        (ErrorKind::UnknownArgument, "--json" | "--ndjson" | "--env" | "--table") => {
+            format!("write -output {}", flag.trim_start_matches('-'))
+        }
+        (ErrorKind::TooManyValues, _) => "a switch takes =true or =false".to_owned(),
+        _ => return error,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Starts the runtime, and lets `body` run beside the signal handler and the heartbeat.
@@ -276,6 +295,8 @@ mod tests {
             (&["-version"][..], 0, "capvco-test 0."),
             (&["--help"], 0, "A program of this test"),
             (&["-foo"], 2, "--foo"),
+            (&["-url", "x", "-json"], 2, "tip: write -output json"),
+            (&["-url", "x", "-quiet=yes"], 2, "tip: a switch takes =true or =false"),
             (&[], 2, "--url"),
         ] {
             let error = parsed(words).unwrap_err();

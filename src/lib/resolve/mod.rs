@@ -76,6 +76,7 @@ pub async fn resolve(customer: &Customer, request: &Request) -> Result<Resolved,
             },
         }
     }
+    found.note_if_bare(request);
     Ok(found)
 }
 

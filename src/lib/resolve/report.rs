@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Error;
 use super::plan::{Candidate, Choice, Miss};
+use super::{Error, Request};
 use crate::fault::{self, Fault};
 use crate::id::Location;
 use crate::report::{Remark, Report, Verdict};
@@ -95,6 +95,13 @@ impl Resolved {
     /// Something to keep in mind.
     pub(super) fn warn(&mut self, text: String) {
         self.warnings.push(text);
+    }
+
+    /// An empty list is said, lest it be taken for one that broke.
+    pub(super) fn note_if_bare(&mut self, request: &Request) {
+        if self.rows.is_empty() {
+            self.warn(format!("no image {}", request.wanted.said(false)));
+        }
     }
 
     fn failed(&mut self, at: &Location, error: String, hint: Option<String>) {
@@ -225,6 +232,7 @@ mod tests {
 
     use super::*;
     use crate::id::ImageId;
+    use crate::resolve::Wanted;
 
     fn at(name: &str) -> Location {
         name.parse().unwrap()
@@ -282,6 +290,24 @@ mod tests {
         );
         assert_eq!(half.cells(&half.rows()[0])[5], "3.0 GiB");
         assert_eq!(half.remarks()[0], Remark::Error("nl: no usable image".into()));
+    }
+
+    #[test]
+    fn an_empty_list_is_said() {
+        let pattern = crate::resolve::Pattern::new("q*").unwrap();
+        for (wanted, text) in
+            [(Wanted::Match(pattern), "no image matches \"q*\""), (Wanted::Any, "no image exists")]
+        {
+            let places = crate::resolve::Places::All;
+            let request = Request { wanted, places, newest: false, public: false, list: true };
+            let mut bare = Resolved::default();
+            bare.note_if_bare(&request);
+            assert_eq!(bare.remarks(), [Remark::Warning(text.into())]);
+            assert_eq!(bare.verdict(), Verdict::Done);
+            let mut full = found(&[7]);
+            full.note_if_bare(&request);
+            assert!(full.remarks().is_empty());
+        }
     }
 
     #[test]

@@ -95,7 +95,8 @@ impl Wanted {
             (Self::Prefix(_), true) => format!("have a name that begins with {text:?}"),
             (Self::Match(_), false) => format!("matches {text:?}"),
             (Self::Match(_), true) => format!("match {text:?}"),
-            (Self::Any, _) => "exist".into(),
+            (Self::Any, false) => "exists".into(),
+            (Self::Any, true) => "exist".into(),
         }
     }
 }
@@ -116,6 +117,10 @@ impl Places {
     /// [`Error::Asked`]: nothing, a name that cannot be one, or the same one twice.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let hint = "write -locations a,b,c or -locations all";
+        if text.trim().contains(|c: char| c == ';' || c.is_whitespace()) && !text.contains(',') {
+            let what = format!("the locations {text:?} are not separated by commas");
+            return Err(Error::asked(what, hint));
+        }
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         if parts == ["all"] {
             return Ok(Self::All);
@@ -191,6 +196,10 @@ mod tests {
         }
         for bad in ["", "a,,b", "a,a", "a,all", "a b", "a/b", ","] {
             assert!(Places::parse(bad).is_err(), "{bad}");
+        }
+        for bad in ["a b", "a;b", "all b"] {
+            let error = Places::parse(bad).unwrap_err().to_string();
+            assert!(error.contains("not separated by commas"), "{error}");
         }
         assert_eq!(Places::parse(" all ").unwrap(), Places::All);
         let Places::These(two) = Places::parse("b, a").unwrap() else { panic!() };

@@ -189,7 +189,10 @@ fn parse(spec: &str) -> Result<Fault, String> {
 
 fn known(operation: &str) -> Result<(), String> {
     let known = ["*", REFRESH].contains(&operation) || OPERATIONS.iter().any(|o| o.id == operation);
-    known.then_some(()).ok_or_else(|| format!("{operation:?} is no operation id that is served"))
+    known.then_some(()).ok_or_else(|| {
+        let all: Vec<&str> = OPERATIONS.iter().map(|o| o.id).collect();
+        format!("{operation:?} is no operation; there are *, {REFRESH}, {}", all.join(", "))
+    })
 }
 
 fn number(text: &str, place: &str) -> Result<u64, String> {
@@ -214,10 +217,19 @@ fn kind(text: &str) -> Result<Kind, String> {
                 Some(number) => number.parse().ok().and_then(status).map(Kind::StatusAfter),
                 None => name.parse().ok().and_then(status).map(Kind::Status),
             }
-            .ok_or_else(|| format!("{name:?} is no kind of fault"))?,
+            .ok_or_else(|| no_kind(name))?,
         },
-        _ => return Err(format!("{text:?} is no kind of fault")),
+        _ => return Err(no_kind(text)),
     })
+}
+
+fn no_kind(text: &str) -> String {
+    format!(
+        "{text:?} is no kind of fault; there are kill-before, kill-after, lost-reply, hang, \
+         hang-after, 429[:SECONDS], a status such as 503, 500-after and its like, html-400, \
+         html-page[:STATUS], success-false, nulls, extra-keys, ids-as-text, floats, stale-list, \
+         location-error, cut-json, slow:MILLISECONDS"
+    )
 }
 
 fn plain(name: &str) -> Option<Kind> {
