@@ -51,3 +51,35 @@ pub enum Remark {
     /// What to do next.
     Hint(String),
 }
+
+/// Bytes for people.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fitting = units.into_iter().find(|(unit, _)| bytes >= *unit);
+    fitting.map_or_else(
+        || format!("{bytes} B"),
+        |(unit, name)| {
+            let tenths = u128::from(bytes) * 10 / u128::from(unit);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.5 KiB"),
+            (64 << 20, "64.0 MiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

@@ -8,11 +8,12 @@ use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::diagnose::{Label, Line, clean};
 use super::terminal::Terminal;
 use crate::progress::{Progress, Step};
+use crate::report::size;
 
 /// How long an item may stand still before its line is repeated.
 const REPEAT: Duration = Duration::from_secs(10);
@@ -164,9 +165,9 @@ impl Progress for Screen {
 /// `be-1: uploading 12 MiB of 64 MiB, 14 s`
 fn describe(name: &str, step: &Step, after: Duration) -> String {
     let amount = match (step.done, step.total) {
-        (done, Some(total)) => format!(" {} of {}", HumanBytes(done), HumanBytes(total)),
+        (done, Some(total)) => format!(" {} of {}", size(done), size(total)),
         (0, None) => String::new(),
-        (done, None) => format!(" {}", HumanBytes(done)),
+        (done, None) => format!(" {}", size(done)),
     };
     let seconds = after.as_secs();
     let time = if seconds == 0 { String::new() } else { format!(", {seconds} s") };
@@ -187,9 +188,9 @@ fn draw(bar: &ProgressBar, before: &Step, step: &Step) {
 
 fn style(amounts: bool) -> ProgressStyle {
     let template = if amounts {
-        "{prefix:24!} {msg:12!} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}"
+        "{prefix:18!} {msg:9!} {percent:>3}% [{wide_bar}] {bytes_per_sec:>12} after {elapsed}"
     } else {
-        "{prefix:24!} {msg:12!} {spinner} {elapsed}"
+        "{prefix:18!} {msg:9!} {spinner} after {elapsed}"
     };
     ProgressStyle::with_template(template)
         .expect("the templates are constants that a test draws")
@@ -242,7 +243,7 @@ mod tests {
         work(&screen);
         let wanted = "\
 be-1: CREATING
-be-1: uploading 1.00 MiB of 4.00 MiB
+be-1: uploading 1.0 MiB of 4.0 MiB
 warning: careful
 so it goes
 be-1: created

@@ -8,7 +8,7 @@ use super::error::Problem;
 use super::plan::ids;
 use crate::fault::Class;
 use crate::id::{ImageId, Location};
-use crate::report::{Remark, Report, Verdict};
+use crate::report::{Remark, Report, Verdict, size};
 
 /// What became of one location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -208,20 +208,6 @@ impl Report for PublishReport {
     }
 }
 
-/// Bytes for people.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let fitting = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    fitting.map_or_else(
-        || format!("{bytes} B"),
-        |(unit, name)| {
-            let tenths = u128::from(bytes) * 10 / u128::from(unit);
-            format!("{}.{} {name}", tenths / 10, tenths % 10)
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,18 +273,5 @@ mod tests {
         let remarks = PublishReport::new(vec![row], vec!["w".to_owned()]).remarks();
         assert_eq!(remarks[0], Remark::Warning("w".to_owned()));
         assert_eq!(remarks[1], Remark::Error("be-1: left behind: image 7, 9".to_owned()));
-    }
-
-    #[test]
-    fn sizes_read_well() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.5 KiB"),
-            (64 << 20, "64.0 MiB"),
-            (u64::MAX, "16777215.9 TiB"),
-        ] {
-            assert_eq!(size(bytes), text);
-        }
     }
 }

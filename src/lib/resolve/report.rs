@@ -8,7 +8,7 @@ use super::plan::{Candidate, Choice, Miss};
 use super::{Error, Request};
 use crate::fault::{self, Fault};
 use crate::id::Location;
-use crate::report::{Remark, Report, Verdict};
+use crate::report::{Remark, Report, Verdict, size};
 use crate::vco;
 
 /// One location's answer. The names and meanings of its fields are stable.
@@ -165,16 +165,6 @@ fn quoted(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-fn size(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    let scaled = |unit: u64| bytes as f64 / unit as f64;
-    match bytes {
-        0..0x10_0000 => format!("{:.1} KiB", scaled(1 << 10)),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", scaled(1 << 20)),
-        _ => format!("{:.1} GiB", scaled(1 << 30)),
-    }
 }
 
 impl Report for Resolved {

@@ -11,11 +11,11 @@ use crate::publish::content::{Claim, Claims};
 use crate::publish::error::Problem;
 use crate::publish::image::{Firmware, Format};
 use crate::publish::mark::Content;
-use crate::publish::report::size;
 use crate::publish::request::{BOOT_DISK_GIB, Request, Settings, Source};
 use crate::publish::source::{
     self, Digests, FileFacts, Found, Probe, Sidecars, SourceError, Spooled, UrlFacts,
 };
+use crate::report::size;
 
 /// What looking needs.
 pub struct Eyes {
