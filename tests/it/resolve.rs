@@ -223,7 +223,7 @@ async fn an_interrupted_run_says_so() {
     let pid = child.id().to_string();
     let kill = std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap();
     assert!(kill.success());
-    let done = finish(child).await.expect(4).says("interrupted");
+    let done = finish(child).await.expect(1).says("interrupted");
     assert_eq!(done.out, "");
 }
 

@@ -38,7 +38,7 @@ impl Fault for Error {
             Self::Asked { .. } => Class::Usage,
             Self::Cloud(error) => error.class(),
             Self::NoLocations(_) => Class::NotFound,
-            Self::Interrupted => Class::Transient,
+            Self::Interrupted => Class::Interrupted,
         }
     }
 
