@@ -121,7 +121,7 @@ impl Fault for NoToken {
     fn class(&self) -> Class {
         match self {
             Self::Missing | Self::Empty(_) | Self::Unreadable(..) => Class::Usage,
-            Self::Interrupted => Class::Refused,
+            Self::Interrupted => Class::Interrupted,
         }
     }
 
