@@ -4,6 +4,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use crate::support::program::{Program, e2e, finish, imagepublish, imageresolve, program};
+use crate::support::scripted::{Answer, Scripted};
 
 type Start = fn() -> Program;
 
@@ -160,4 +161,20 @@ async fn a_closed_terminal_is_like_ctrl_c_unless_nohup_says_otherwise() {
     assert!(child.try_wait().unwrap().is_none(), "it should have gone on");
     signal(&child, "TERM");
     finish(child).await.expect(0);
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_used_and_named_when_it_refuses() {
+    let proxy = Scripted::start(|_, _| Answer::status("403 Forbidden")).await;
+    let words =
+        "-portal-url https://portal.test -customer acme_1 -locations be-1 -name k8s -retry-for 0s";
+    let program = imageresolve()
+        .words(words)
+        .env("VCO_TOKEN", "t")
+        .env("HTTPS_PROXY", proxy.url("").as_str());
+    let done = program.run().await;
+    assert_ne!(done.code, 0);
+    let asked = proxy.asked();
+    assert_eq!((asked[0].method.as_str(), asked[0].path.as_str()), ("CONNECT", "portal.test:443"));
+    assert!(done.err.to_lowercase().contains("proxy"), "{}", done.err);
 }
