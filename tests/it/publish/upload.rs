@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use capvco::sim::qcow2::{self, Gpt};
 use capvco::sim::rules::EtagPlace;
 use capvco::sim::{Sim, World};
 
@@ -57,6 +58,27 @@ async fn a_file_reaches_every_location_whole() {
     upload(&sim, &folder, &format!("-locations {BE}")).await.expect(3).says("other content");
     let done = upload(&sim, &folder, &format!("-locations {BE} -replace")).await.expect(0);
     assert_eq!(results(&done), format!("{BE}:replaced"));
+}
+
+#[tokio::test]
+async fn what_a_partition_table_says_against_the_boot_type_is_a_warning() {
+    let sim = cloud("publish-firmware", World::small()).await;
+    for (gpt, more, against) in [
+        (Gpt::Bios, "", Some("made for BIOS, and -boot-type is uefi")),
+        (Gpt::Uefi, "-boot-type bios", Some("made for UEFI, and -boot-type is bios")),
+        (Gpt::Uefi, "", None),
+        (Gpt::Both, "-boot-type bios", None),
+    ] {
+        let folder = folder(&[]);
+        qcow2::write(&folder.file, 10 << 30, 1, gpt).unwrap();
+        let done = upload(&sim, &folder, &format!("-locations {BE} -dry-run {more}")).await;
+        let done = done.expect(0);
+        let said = done.err.lines().find(|line| line.contains("partition table"));
+        match against {
+            Some(text) => assert!(said.is_some_and(|line| line.contains(text)), "{}", done.err),
+            None => assert_eq!(said, None),
+        }
+    }
 }
 
 #[tokio::test]
