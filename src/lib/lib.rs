@@ -7,23 +7,29 @@
 //! [`id`] names things, [`clock`] tells and spends time, [`progress`] and [`report`] are what a
 //! tool tells its user while it works and when it is done, [`yaml`] is the only door to YAML.
 //!
-//! **First storey**, one outside world each: [`vco`] speaks the cloud's API.
+//! **First storey**, one outside world each: [`vco`] speaks the cloud's API, [`s3`] keeps objects
+//! under lock, [`etcd`] streams a member's state and knows its files; [`snapshot`] is what lies
+//! between the last two: a backup at rest, sealed, described and found again.
 //!
 //! **Second storey**, the tools: [`publish`] brings a node image into many locations,
-//! [`resolve`] finds it again.
+//! [`resolve`] finds it again, [`backup`] brings etcd into object storage and back.
 //!
 //! **Third storey**, the proving ground: [`sim`] is a whole cloud in a process.
 //!
 //! **The door**: [`cli`] holds everything that a terminal needs.
 
+pub mod backup;
 pub mod cli;
 pub mod clock;
+pub mod etcd;
 pub mod fault;
 pub mod id;
 pub mod progress;
 pub mod publish;
 pub mod report;
 pub mod resolve;
+pub mod s3;
 pub mod sim;
+pub mod snapshot;
 pub mod vco;
 pub mod yaml;

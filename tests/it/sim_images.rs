@@ -36,7 +36,7 @@ async fn an_image_is_imported_on_the_worlds_clock() {
     let addr = image_server().await;
     let (pace, _) = Pace::stepped();
     let sim = Sim::start(World::small(), pace).await.unwrap();
-    sim.world(|w| w.rules.import_time = Duration::from_secs(60));
+    sim.world(|w| w.rules.import_time = Duration::from_mins(1));
     let raw = Raw::new(&sim);
     let (code, reply) = raw.call("POST", &create(addr, "/good", "")).await;
     assert_eq!((code, &reply), (200, &json!({"image_id": 101})));

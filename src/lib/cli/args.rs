@@ -287,9 +287,9 @@ mod tests {
     fn the_groups_are_sound_and_keep_their_defaults() {
         let program = Program::try_parse_from(["p", "--customer=", "-vv"]).unwrap();
         assert_eq!(program.cloud.customer(), None);
-        assert_eq!(program.cloud.read_timeout(), Duration::from_secs(60));
-        assert_eq!(program.cloud.write_timeout(), Duration::from_secs(300));
-        assert_eq!(program.cloud.retry_for(), Duration::from_secs(120));
+        assert_eq!(program.cloud.read_timeout(), Duration::from_mins(1));
+        assert_eq!(program.cloud.write_timeout(), Duration::from_mins(5));
+        assert_eq!(program.cloud.retry_for(), Duration::from_mins(2));
         assert_eq!((program.output.output, program.output.talk().verbose), (Format::Table, 2));
     }
 

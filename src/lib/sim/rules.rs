@@ -105,7 +105,7 @@ impl Default for Rules {
             extra_keys: false,
             ids_as_text: false,
             numbers_as_floats: false,
-            token_lifetime: Duration::from_secs(24 * 3600),
+            token_lifetime: Duration::from_hours(24),
             refresh_reply: RefreshReply::Bare,
             refresh_refused: false,
         }

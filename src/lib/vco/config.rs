@@ -57,7 +57,7 @@ impl FromStr for RateLimit {
         let calls: u32 = calls.parse().map_err(|_| bad())?;
         let seconds: f64 = seconds.parse().map_err(|_| bad())?;
         let window = Duration::try_from_secs_f64(seconds).map_err(|_| bad())?;
-        if calls == 0 || window.is_zero() || window > Duration::from_secs(3600) {
+        if calls == 0 || window.is_zero() || window > Duration::from_hours(1) {
             return Err(bad());
         }
         Ok(Self::Per { calls, window })
@@ -103,10 +103,10 @@ impl Config {
             token,
             customer: None,
             user_agent: concat!("capvco/", env!("CARGO_PKG_VERSION")).to_owned(),
-            read_timeout: Duration::from_secs(60),
-            write_timeout: Duration::from_secs(300),
+            read_timeout: Duration::from_mins(1),
+            write_timeout: Duration::from_mins(5),
             rate_limit: None,
-            retry_for: Duration::from_secs(120),
+            retry_for: Duration::from_mins(2),
         }
     }
 }

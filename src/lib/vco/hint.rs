@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn an_unknown_outcome_and_a_long_wait_are_said() {
         let error = Error::new("x", "y", Kind::Status(429))
-            .with_retry_after(Some(Duration::from_secs(900)))
+            .with_retry_after(Some(Duration::from_mins(15)))
             .with_outcome_unknown(true);
         let hints = of(&error);
         assert!(hints[0].contains("900 s"), "{hints:?}");

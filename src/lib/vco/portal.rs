@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 const FIRST_QUIET: Duration = Duration::from_secs(10);
 
 /// The longest such time.
-const LONGEST_QUIET: Duration = Duration::from_secs(60);
+const LONGEST_QUIET: Duration = Duration::from_mins(1);
 
 /// How often the time is doubled and the raise halved.
 const MOST_CAUTION: u32 = 3;
@@ -324,7 +324,7 @@ mod tests {
             failure: Failure::Throttled,
             tries,
             spent,
-            budget: Duration::from_secs(120),
+            budget: Duration::from_mins(2),
             retry_after,
             reached_before: true,
             jitter: 0.3,

@@ -172,7 +172,7 @@ mod tests {
         failure: Lost,
         tries: 1,
         spent: Duration::ZERO,
-        budget: Duration::from_secs(120),
+        budget: Duration::from_mins(2),
         retry_after: None,
         reached_before: true,
         jitter: 1.0,

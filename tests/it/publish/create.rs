@@ -165,7 +165,7 @@ async fn a_dry_run_plans_and_sends_nothing() {
 
 #[tokio::test]
 async fn without_waiting_the_import_is_submitted() {
-    let sim = slow_cloud("publish-submit", Duration::from_secs(3600)).await;
+    let sim = slow_cloud("publish-submit", Duration::from_hours(1)).await;
     let server = server(&[]).await;
     let more = format!("-locations {BE} -no-wait -output json");
     let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(0);

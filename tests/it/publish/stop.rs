@@ -50,7 +50,7 @@ async fn ctrl_c_stops_waiting_and_the_same_command_joins() {
 #[cfg(unix)]
 #[tokio::test]
 async fn ctrl_c_while_a_create_is_under_way_finds_out_what_became_of_it() {
-    let sim = slow_cloud("publish-ctrl-c-create", Duration::from_secs(60)).await;
+    let sim = slow_cloud("publish-ctrl-c-create", Duration::from_mins(1)).await;
     sim.fault("createCustomerImage=hang-after".parse().unwrap());
     let server = server(&[]).await;
     let more = format!("-locations {BE} -output json");
@@ -74,7 +74,7 @@ async fn ctrl_c_before_anything_was_sent_says_so() {
 
 #[tokio::test]
 async fn the_time_of_the_whole_run_is_bounded() {
-    let sim = slow_cloud("publish-timeout", Duration::from_secs(60)).await;
+    let sim = slow_cloud("publish-timeout", Duration::from_mins(1)).await;
     let server = server(&[]).await;
     let more = format!("-locations {BE} -timeout 2s -output json");
     let done = publish(&sim, &server, "/k8s.qcow2", &more).await.expect(5);

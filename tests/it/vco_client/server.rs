@@ -130,7 +130,7 @@ async fn serve(
                 stream.set_zero_linger().expect("the socket is open");
                 return;
             }
-            Answer::Hang => tokio::time::sleep(Duration::from_secs(3600)).await,
+            Answer::Hang => tokio::time::sleep(Duration::from_hours(1)).await,
         }
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn while_nobody_has_answered_there_is_nothing_to_go_on_with() {
         let clock = Stepped::at(0.0);
-        let slow = clock.sleep(Duration::from_secs(60)).map(|()| Ok(7));
+        let slow = clock.sleep(Duration::from_mins(1)).map(|()| Ok(7));
         let looks = vec![(at("a"), start(slow))];
         let gathering = tokio::spawn({
             let clock = clock.clone();

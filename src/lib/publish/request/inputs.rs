@@ -65,7 +65,7 @@ impl Default for Inputs {
             boot_disk_gib: None,
             tags: None,
             parallel: 64,
-            timeout: Duration::from_secs(2 * 3600),
+            timeout: Duration::from_hours(2),
             poll_interval: Duration::from_secs(2),
             replace: false,
             wait: true,

@@ -21,7 +21,7 @@ use crate::vco;
 /// Redirects that are followed; a release download link usually needs one or two.
 const MAX_REDIRECTS: u8 = 5;
 /// How long a server may say nothing, before and within an answer.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+pub(super) const SILENCE: Duration = Duration::from_mins(1);
 const CONNECT: Duration = Duration::from_secs(10);
 /// The largest list of checksums that is read.
 const MAX_SIDECAR_BYTES: usize = 1 << 20;

@@ -1,0 +1,3 @@
+//! `capvco-backup`: etcd to object storage under lock, and back.
+
+fn main() {}

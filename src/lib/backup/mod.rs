@@ -1,0 +1,12 @@
+//! `capvco-backup`: etcd into object storage under lock, and back.
+//!
+//! **May enter:** the ground floor, `vco`, `s3`, `etcd`, `snapshot`.
+//!
+//! **Invariants**
+//! - A backup counts when its manifest, its data and its lock were seen, whoever made them.
+//! - A restore is made in staging and swapped in by rename; what was there is moved aside, never
+//!   removed.
+//! - The newest good backup of a cluster is never pruned.
+//!
+//! **To add a verb:** a file or a folder of its name here with request, plan, apply and report as
+//! needed, and a file of its flags in `src/bin/capvco-backup`.
