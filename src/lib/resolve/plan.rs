@@ -2,7 +2,7 @@
 
 use super::near::near;
 use super::request::Request;
-use super::version::{Age, age};
+use super::version::{Age, age_of};
 use crate::id::ImageId;
 
 /// The only status in which a machine can be made from an image (vco-api.md 3.2, G8D/G8S).
@@ -36,8 +36,8 @@ impl Candidate {
     }
 
     /// What orders images by age: version and revision in the name, then the id, which grows.
-    fn age(&self) -> (Option<Age>, Option<ImageId>) {
-        (age(&self.name), self.id)
+    fn age_of(&self) -> (Option<Age>, Option<ImageId>) {
+        (age_of(&self.name), self.id)
     }
 
     fn said(&self) -> String {
@@ -80,7 +80,7 @@ pub fn choose(request: &Request, images: &[Candidate]) -> Result<Choice, Miss> {
     }
     prefer(&mut left, |image| !image.is_public());
     if request.newest {
-        left = left.into_iter().max_by_key(|image| image.age()).into_iter().collect();
+        left = left.into_iter().max_by_key(|image| image.age_of()).into_iter().collect();
     }
     match left[..] {
         [] => Err(none(request, images, &unfit)),

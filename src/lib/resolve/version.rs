@@ -16,7 +16,7 @@ pub struct Age {
 
 /// Finds the version in a name; `None` where there is none.
 #[must_use]
-pub fn age(name: &str) -> Option<Age> {
+pub fn age_of(name: &str) -> Option<Age> {
     let found = numbers(name);
     let best = found.iter().rev().find(|n| n.marked).or_else(|| found.last())?;
     let (pre, rest) = prerelease(&name[best.end..]);
@@ -135,7 +135,7 @@ mod tests {
             ("", None),
         ];
         for (name, want) in table {
-            let got = age(name).map(|a| (a.version.to_string(), a.revision));
+            let got = age_of(name).map(|a| (a.version.to_string(), a.revision));
             assert_eq!(got, want.map(|(v, r)| (v.to_owned(), r)), "{name}");
         }
     }
@@ -155,15 +155,15 @@ mod tests {
             "k8s-v2.0.0",
         ];
         for pair in names.windows(2) {
-            assert!(age(pair[0]) < age(pair[1]), "{pair:?}");
+            assert!(age_of(pair[0]) < age_of(pair[1]), "{pair:?}");
         }
-        assert!(age("no-version") < age(names[0]));
+        assert!(age_of("no-version") < age_of(names[0]));
     }
 
     proptest! {
         #[test]
         fn no_name_makes_it_panic(name in "\\PC{0,60}") {
-            let _ = age(&name);
+            let _ = age_of(&name);
         }
 
         #[test]
@@ -180,7 +180,7 @@ mod tests {
             let key = |(x, y, z, rc, r): (u16, u16, u16, Option<u8>, u8)| {
                 (x, y, z, rc.map_or(u16::MAX, u16::from), r)
             };
-            prop_assert_eq!(age(&name(a)).cmp(&age(&name(b))), key(a).cmp(&key(b)));
+            prop_assert_eq!(age_of(&name(a)).cmp(&age_of(&name(b))), key(a).cmp(&key(b)));
         }
     }
 }
