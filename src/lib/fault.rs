@@ -27,6 +27,8 @@ pub enum Class {
     Invalid,
     /// The other side, or the way there, failed; the same call may work later.
     Transient,
+    /// What was to be shown is not so: a check, a comparison, a promise.
+    Failed,
     /// The user stopped it.
     Interrupted,
     /// Ours to mend.

@@ -13,7 +13,7 @@ use capvco::report::Verdict;
 use args::Args;
 
 fn main() -> ExitCode {
-    let program = Program { name: "capvco-imagepublish", pause: clock::pause };
+    let program = Program { name: "capvco-imagepublish", pause: clock::pause, variables: None };
     cli::run(program, body)
 }
 

@@ -13,7 +13,7 @@ use capvco::resolve;
 use args::{Args, Output};
 
 fn main() -> ExitCode {
-    let program = Program { name: "capvco-imageresolve", pause: clock::pause };
+    let program = Program { name: "capvco-imageresolve", pause: clock::pause, variables: None };
     cli::run(program, body)
 }
 

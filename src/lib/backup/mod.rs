@@ -10,3 +10,9 @@
 //!
 //! **To add a verb:** a file or a folder of its name here with request, plan, apply and report as
 //! needed, and a file of its flags in `src/bin/capvco-backup`.
+
+pub mod certificates;
+mod error;
+pub mod kubeadm;
+
+pub use error::Error;

@@ -51,6 +51,21 @@ variables! {
     SSL_CERT_FILE = "SSL_CERT_FILE";
     /// Folders of certificates that stand for the system's.
     SSL_CERT_DIR = "SSL_CERT_DIR";
+    /// The etcd members to ask, comma-separated; as `--endpoints`.
+    ETCDCTL_ENDPOINTS = "ETCDCTL_ENDPOINTS";
+    /// The authorities (PEM) that etcd's certificates are checked against; as `--cacert`.
+    ETCDCTL_CACERT = "ETCDCTL_CACERT";
+    /// The client certificate (PEM) shown to etcd; as `--cert`.
+    ETCDCTL_CERT = "ETCDCTL_CERT";
+    /// Its key (PEM); as `--key`.
+    ETCDCTL_KEY = "ETCDCTL_KEY";
+    /// The key id for object storage; the AWS SDK's other variables and files count too.
+    AWS_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID";
+    /// The secret for object storage.
+    AWS_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY";
+    /// The passphrase of an identity file of `capvco-backup`. Every option of that program has a
+    /// variable as well, `CAPVCO_BACKUP_` and its name: `--claim-age` is `CAPVCO_BACKUP_CLAIM_AGE`.
+    BACKUP_PASSPHRASE = "CAPVCO_BACKUP_PASSPHRASE";
     /// Where temporary files go, such as the image read by `-file -`.
     TMPDIR = "TMPDIR";
     /// `1` shows where in the program a bug was met.
@@ -65,6 +80,11 @@ pub(super) fn words() -> impl Iterator<Item = OsString> {
 /// The variable's text, where it is set, not empty, and text.
 pub(super) fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// Whether the variable is there, and says nothing.
+pub(super) fn is_blank(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|text| text.is_empty())
 }
 
 /// The longest token that is read, in bytes; a JWT of the portal has about 1000.

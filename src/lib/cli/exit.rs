@@ -27,7 +27,7 @@ pub const fn of_class(class: Class) -> u8 {
             REFUSED
         }
         Class::Transient | Class::RateLimited | Class::Quota => OTHER_SIDE,
-        Class::Interrupted | Class::Bug => FAILED,
+        Class::Failed | Class::Interrupted | Class::Bug => FAILED,
     }
 }
 
@@ -59,6 +59,7 @@ mod tests {
             (Class::Transient, 4),
             (Class::RateLimited, 4),
             (Class::Quota, 4),
+            (Class::Failed, 1),
             (Class::Interrupted, 1),
             (Class::Bug, 1),
         ];

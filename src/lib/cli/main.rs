@@ -16,7 +16,7 @@ use super::args::{CloudArgs, Format, Talk};
 use super::diagnose::{self, Label, Line};
 use super::progress::Screen;
 use super::terminal::{self, Terminal};
-use super::{env, exit, goflags, log, print, signals};
+use super::{env, exit, goflags, log, print, signals, variables};
 use crate::fault::Fault;
 use crate::progress::Progress;
 use crate::report::{Report, Verdict};
@@ -28,6 +28,8 @@ pub struct Program {
     pub name: &'static str,
     /// Lets time pass ([`crate::clock::pause`]): the door itself knows no clock.
     pub pause: fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Where every option has a variable: the beginning of their names, such as `CAPVCO_BACKUP`.
+    pub variables: Option<&'static str>,
 }
 
 /// The version of all programs.
@@ -153,7 +155,11 @@ fn parse<A: Flags>(
     program: Program,
     words: impl Iterator<Item = std::ffi::OsString>,
 ) -> Result<A, clap::Error> {
-    let mut command = A::command().name(program.name).bin_name(program.name).version(VERSION);
+    let command = A::command().name(program.name).bin_name(program.name).version(VERSION);
+    let mut command = match program.variables {
+        Some(prefix) => variables::attach(command, prefix),
+        None => command,
+    };
     command.build();
     let words = goflags::rewrite(words, &command);
     let color = terminal::for_clap(terminal::color_among(&words));
@@ -281,7 +287,8 @@ mod tests {
         }
     }
 
-    const PROGRAM: Program = Program { name: "capvco-test", pause: |_| Box::pin(async {}) };
+    const PROGRAM: Program =
+        Program { name: "capvco-test", pause: |_| Box::pin(async {}), variables: None };
 
     fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
         let words = std::iter::once("x").chain(words.iter().copied()).map(OsString::from);

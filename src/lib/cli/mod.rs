@@ -24,10 +24,12 @@ pub mod exit;
 pub mod goflags;
 mod log;
 pub mod main;
+pub mod passphrase;
 pub mod print;
 mod progress;
 mod signals;
 mod terminal;
+mod variables;
 
 pub use args::{CloudArgs, Format, OutputArgs, Talk};
 pub use main::{Flags, Program, Session, run};
