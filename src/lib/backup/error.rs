@@ -91,6 +91,7 @@ impl Error {
     }
 
     /// A file of this machine that could not be used.
+    #[must_use]
     pub fn file(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self::File { doing, path: path.to_owned(), source }
     }
