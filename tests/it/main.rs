@@ -4,6 +4,7 @@
 
 mod house;
 mod manners;
+mod peers;
 mod publish;
 mod references;
 mod resolve;

@@ -6,6 +6,7 @@
 
 pub mod cloud;
 pub mod images;
+pub mod peers;
 pub mod program;
 pub mod raw;
 pub mod rust_text;
