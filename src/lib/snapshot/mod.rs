@@ -11,3 +11,14 @@
 //!
 //! **To add a field to the manifest:** make it optional in reading, write it always, and describe
 //! it in docs/reference/manifest.md.
+
+mod error;
+pub mod identity_file;
+pub mod kind;
+pub mod pack;
+pub mod passphrase;
+pub mod pipe;
+pub mod seal;
+mod source;
+
+pub use error::{Damage, Error, KeyFault, Place};
