@@ -158,7 +158,12 @@ fn versitygw_holds_a_lock_and_a_user_to_what_he_may() {
     user.aws(&get).expect(255).says("AccessDenied");
     user.aws(&[&["s3api", "delete-object"], &object[..]].concat()).expect(255).says("AccessDenied");
     user.aws(&["s3api", "list-objects-v2", "--bucket", BUCKET]).expect(255).says("AccessDenied");
-    store.allow(&user, BUCKET, &["s3:ListBucket", "s3:GetObject"]);
+    let lock = ["s3api", "get-object-lock-configuration", "--bucket", BUCKET];
+    user.aws(&lock).expect(255).says("AccessDenied");
+    let reader = ["s3:ListBucket", "s3:GetObject", "s3:GetBucketObjectLockConfiguration"];
+    store.allow(&user, BUCKET, &reader);
+    let lock = user.aws(&lock).expect(0).json();
+    assert_eq!(lock["ObjectLockConfiguration"]["ObjectLockEnabled"], "Enabled");
     user.aws(&["s3api", "list-objects-v2", "--bucket", BUCKET]).expect(0).json();
     user.aws(&get).expect(0);
     user.with_key("nobody", "x").aws(&get).expect(255).says("InvalidAccessKeyId");

@@ -142,7 +142,7 @@ impl Versitygw {
     pub fn allow(&self, user: &S3, bucket: &str, actions: &[&str]) {
         let (on, all) = (format!("arn:aws:s3:::{bucket}"), format!("arn:aws:s3:::{bucket}/*"));
         let of = |inside: bool| {
-            let about = |action: &&&str| action.contains("Object") == inside;
+            let about = |action: &&&str| action.contains("Bucket") != inside;
             actions.iter().filter(about).collect::<Vec<_>>()
         };
         let statement = |inside: bool, resource: &str| {
