@@ -10,3 +10,16 @@
 //!
 //! **To add a call:** declare its messages in `wire` with their field numbers and source, and put
 //! a method on `Client`.
+
+mod access;
+mod client;
+mod error;
+pub mod receive;
+mod stream;
+mod trouble;
+mod wire;
+
+pub use access::{Access, DIAL_TIMEOUT};
+pub use client::{Alarm, AlarmKind, Client, HashKv, Member, Status};
+pub use error::{Error, Kind};
+pub use stream::{Chunk, Messages, SnapshotStream};
