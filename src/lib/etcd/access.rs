@@ -3,11 +3,12 @@
 use std::fmt::Display;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{ClientTlsConfig, Endpoint, Identity};
 
 use super::error::{Error, Kind};
@@ -102,15 +103,51 @@ impl Access {
         })
     }
 
+    /// The error as it is for somebody with these files: older servers say of a certificate that
+    /// is missing that it is bad (Go before 1.19, crypto/tls).
+    pub(super) fn seen_by(&self, error: Error) -> Error {
+        match error.kind() {
+            Kind::CertificateRejected if self.cert.is_none() => {
+                error.with_kind(Kind::CertificateMissing)
+            }
+            _ => error,
+        }
+    }
+
     fn tls(&self) -> Result<ClientTlsConfig, Error> {
-        let roots = match &self.ca {
-            Some(path) => authorities(path)?,
-            None => system_roots(),
+        let tls = ClientTlsConfig::new().trust_anchors(self.roots()?.roots);
+        Ok(match self.pair()? {
+            Some(pair) => tls.identity(Identity::from_pem(pair.cert, pair.key)),
+            None => tls,
+        })
+    }
+
+    /// The same for a second look at a connection; none where it cannot be had.
+    pub(super) fn second_look(&self) -> Option<Arc<ClientConfig>> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().ok()?;
+        let builder = builder.with_root_certificates(self.roots().ok()?);
+        let mut config = match self.pair().ok()? {
+            None => builder.with_no_client_auth(),
+            Some(pair) => {
+                let chain = CertificateDer::pem_slice_iter(&pair.cert).collect::<Result<_, _>>();
+                let key = PrivateKeyDer::from_pem_slice(&pair.key).ok()?;
+                builder.with_client_auth_cert(chain.ok()?, key).ok()?
+            }
         };
-        let tls = ClientTlsConfig::new().trust_anchors(roots.roots);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Some(Arc::new(config))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, Error> {
+        self.ca.as_deref().map_or_else(|| Ok(system_roots()), authorities)
+    }
+
+    fn pair(&self) -> Result<Option<Pair>, Error> {
         match (&self.cert, &self.key) {
-            (None, None) => Ok(tls),
-            (Some(cert), Some(key)) => Ok(tls.identity(identity(cert, key)?)),
+            (None, None) => Ok(None),
+            (Some(cert), Some(key)) => pair(cert, key).map(Some),
             (Some(path), None) => Err(refuse("certificate", path, "it needs its key, --key")),
             (None, Some(path)) => Err(refuse("key", path, "it needs its certificate, --cert")),
         }
@@ -180,13 +217,20 @@ fn system_roots() -> RootCertStore {
     roots
 }
 
-fn identity(cert: &Path, key: &Path) -> Result<Identity, Error> {
-    let (cert_pem, key_pem) = (read("certificate", cert)?, read("key", key)?);
-    certificates("certificate", cert, &cert_pem)?;
+/// A client certificate and its key, PEM.
+struct Pair {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+}
+
+fn pair(cert_path: &Path, key_path: &Path) -> Result<Pair, Error> {
+    let (cert, key) = (read("certificate", cert_path)?, read("key", key_path)?);
+    certificates("certificate", cert_path, &cert)?;
     // What a parser says of a key is not shown.
-    PrivateKeyDer::from_pem_slice(&key_pem)
-        .map_err(|_| refuse("key", key, "it holds no private key (PEM, without passphrase)"))?;
-    Ok(Identity::from_pem(cert_pem, key_pem))
+    PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
+        refuse("key", key_path, "it holds no private key (PEM, without passphrase)")
+    })?;
+    Ok(Pair { cert, key })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tonic_prost::ProstCodec;
 use super::access::Access;
 use super::error::{Error, Kind};
 use super::stream::SnapshotStream;
-use super::{trouble, wire};
+use super::{probe, trouble, wire};
 use crate::clock::Clock;
 
 /// How long a small call may take.
@@ -103,6 +103,7 @@ pub struct HashKv {
 #[derive(Debug, Clone)]
 pub struct Client {
     url: String,
+    access: Arc<Access>,
     channel: Channel,
     clock: Arc<dyn Clock>,
 }
@@ -123,14 +124,16 @@ impl Client {
         let endpoint = access.endpoint(&url)?;
         let channel = tokio::select! {
             channel = endpoint.connect() => {
-                channel.map_err(|error| trouble::of_transport("connect to etcd", &url, &error))?
+                channel.map_err(|error| {
+                    access.seen_by(trouble::of_transport("connect to etcd", &url, &error))
+                })?
             }
             () = clock.sleep(access.dial_timeout) => {
                 let kind = Kind::Slow(access.dial_timeout);
                 return Err(Error::new("connect to etcd", url, kind));
             }
         };
-        Ok(Self { url, channel, clock })
+        Ok(Self { url, access: Arc::new(access.clone()), channel, clock })
     }
 
     /// Where the member is, as a URL.
@@ -275,7 +278,10 @@ impl Client {
             let mut grpc = self.ready(operation).await?;
             let request = Request::new(wire::Empty {});
             let reply = grpc.server_streaming(request, path, ProstCodec::default()).await;
-            reply.map_err(|status| self.refused(operation, &status))
+            match reply {
+                Ok(reply) => Ok(reply),
+                Err(status) => Err(self.refused(operation, &status).await),
+            }
         };
         let stream = tokio::select! {
             stream = begin => stream?,
@@ -302,7 +308,10 @@ impl Client {
             let mut grpc = self.ready(operation).await?;
             let codec: ProstCodec<Q, R> = ProstCodec::default();
             let reply = grpc.unary(Request::new(request), path, codec).await;
-            reply.map_err(|status| self.refused(operation, &status))
+            match reply {
+                Ok(reply) => Ok(reply),
+                Err(status) => Err(self.refused(operation, &status).await),
+            }
         };
         tokio::select! {
             reply = call => Ok(reply?.into_inner()),
@@ -314,13 +323,36 @@ impl Client {
 
     async fn ready(&self, operation: &'static str) -> Result<Grpc<Channel>, Error> {
         let mut grpc = Grpc::new(self.channel.clone());
-        let ready = grpc.ready().await;
-        ready.map_err(|error| trouble::of_transport(operation, &self.url, &error))?;
-        Ok(grpc)
+        match grpc.ready().await {
+            Ok(()) => Ok(grpc),
+            Err(error) => {
+                let error = trouble::of_transport(operation, &self.url, &error);
+                Err(self.explained(operation, error).await)
+            }
+        }
     }
 
-    fn refused(&self, operation: &'static str, status: &Refusal) -> Error {
-        trouble::of_status(operation, &self.url, status)
+    async fn refused(&self, operation: &'static str, status: &Refusal) -> Error {
+        self.explained(operation, trouble::of_status(operation, &self.url, status)).await
+    }
+
+    /// The reason of a broken connection, where TLS has one.
+    async fn explained(&self, operation: &'static str, error: Error) -> Error {
+        if error.kind() != Kind::Lost {
+            return self.access.seen_by(error);
+        }
+        let Some(config) = self.access.second_look() else { return error };
+        let patience = self.access.dial_timeout;
+        if !self.url.starts_with("https://") {
+            let tls = probe::speaks_tls(config, &self.url, patience).await;
+            return if tls { Error::new(operation, &self.url, Kind::NotGrpc) } else { error };
+        }
+        match probe::verdict(config, &self.url, patience).await {
+            Some(verdict) => {
+                self.access.seen_by(trouble::of_verdict(operation, &self.url, &verdict))
+            }
+            None => error,
+        }
     }
 }
 

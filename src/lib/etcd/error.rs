@@ -86,6 +86,11 @@ impl Error {
         self
     }
 
+    pub(super) fn with_kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
     /// What went wrong.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -109,7 +114,7 @@ impl Error {
             Kind::CertificateRejected => "it does not accept the client certificate".to_owned(),
             Kind::CertificateExpired => "the client certificate has expired".to_owned(),
             Kind::Tls => "no secure connection".to_owned(),
-            Kind::NotTls => "it does not speak TLS".to_owned(),
+            Kind::NotTls => "no TLS is spoken there".to_owned(),
             Kind::NotGrpc => "it speaks TLS only, or is no etcd".to_owned(),
             Kind::Permission => "permission denied".to_owned(),
             Kind::Unavailable => "the member cannot serve now".to_owned(),

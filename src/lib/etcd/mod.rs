@@ -14,6 +14,7 @@
 mod access;
 mod client;
 mod error;
+mod probe;
 pub mod receive;
 mod stream;
 mod trouble;

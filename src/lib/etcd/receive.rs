@@ -235,7 +235,7 @@ mod tests {
             // As long as a checksum, and yet data.
             &[&[7; 32]],
             &[&[7; 32], &[8; 32]],
-            &[&[0; 32_768], &[1; 32_768], &[2; 1]],
+            &[&[0; 4096], &[1; 4096], &[2; 1]],
         ] {
             let digest = run(&good(parts)).unwrap();
             assert_eq!(digest.to_vec(), sha256(&parts.concat()));
@@ -253,16 +253,23 @@ mod tests {
         assert_eq!(receiver.total(), Some(8));
     }
 
+    /// What it is, the messages, which of them is refused, and why.
+    type Row = (&'static str, Vec<(u64, Vec<u8>)>, usize, Malformed);
+
+    fn hold(rows: Vec<Row>) {
+        for (name, messages, at, malformed) in rows {
+            assert_eq!(run(&messages), Err((at, malformed)), "{name}");
+        }
+    }
+
+    fn blob(text: &str) -> Vec<u8> {
+        text.as_bytes().to_vec()
+    }
+
     #[test]
-    fn every_break_of_the_rules_is_told_apart() {
-        let sum = |data: &[u8]| sha256(data);
-        let blob = |text: &str| text.as_bytes().to_vec();
-        let wrong = |mut sum: Vec<u8>, at: usize| {
-            sum[at] ^= 1;
-            sum
-        };
-        type Row = (&'static str, Vec<(u64, Vec<u8>)>, usize, Malformed);
-        let rows: Vec<Row> = vec![
+    fn every_break_of_the_rules_before_the_checksum_is_told_apart() {
+        let sum = sha256;
+        hold(vec![
             ("no message", vec![], 0, Malformed::NeverBegan),
             ("nothing", vec![(0, vec![])], 0, Malformed::Nothing),
             ("blank at once", vec![(9, vec![])], 0, Malformed::Blank { left: 9 }),
@@ -313,6 +320,17 @@ mod tests {
             ),
             ("ends early", vec![(2, blob("a"))], 1, Malformed::Early { left: 2 }),
             ("no checksum", vec![(1, blob("a")), (0, blob("b"))], 2, Malformed::NoTrailer),
+        ]);
+    }
+
+    #[test]
+    fn every_break_of_the_rules_from_the_checksum_on_is_told_apart() {
+        let sum = sha256;
+        let wrong = |mut sum: Vec<u8>, at: usize| {
+            sum[at] ^= 1;
+            sum
+        };
+        hold(vec![
             ("blank checksum", vec![(0, blob("a")), (0, vec![])], 1, Malformed::TrailerLength(0)),
             (
                 "short checksum",
@@ -371,10 +389,7 @@ mod tests {
                 2,
                 Malformed::Extra,
             ),
-        ];
-        for (name, messages, at, malformed) in rows {
-            assert_eq!(run(&messages), Err((at, malformed)), "{name}");
-        }
+        ]);
     }
 
     #[test]

@@ -86,13 +86,37 @@ fn of_io(kind: io::ErrorKind) -> Option<Kind> {
 /// The few causes that have no type of their own outside of their crates.
 fn of_text(text: &str) -> Option<Kind> {
     let has = |word: &str| text.contains(word);
-    if has("dns error") || has("failed to lookup address") {
+    // HTTP/2 keeps of an I/O error only its text.
+    if let Some((_, alert)) = text.split_once("received fatal alert: ") {
+        Some(of_alert_name(alert))
+    } else if has("tls handshake eof") {
+        Some(Kind::NotTls)
+    } else if has("dns error") || has("failed to lookup address") {
         Some(Kind::Name)
     } else if has("frame with invalid size") || has("HTTP/2 was not negotiated") {
         Some(Kind::NotGrpc)
     } else {
         None
     }
+}
+
+fn of_alert_name(name: &str) -> Kind {
+    let known = [
+        AlertDescription::CertificateRequired,
+        AlertDescription::CertificateExpired,
+        AlertDescription::BadCertificate,
+        AlertDescription::UnknownCA,
+        AlertDescription::UnsupportedCertificate,
+        AlertDescription::CertificateRevoked,
+        AlertDescription::CertificateUnknown,
+    ];
+    let same = |alert: &AlertDescription| name.starts_with(&format!("{alert:?}"));
+    known.into_iter().find(same).map_or(Kind::Tls, of_alert)
+}
+
+/// What TLS says of a connection, as an error of ours.
+pub fn of_verdict(operation: &'static str, target: &str, error: &rustls::Error) -> Error {
+    Error::new(operation, target, of_tls(error)).with_source(error.to_string())
 }
 
 fn of_tls(error: &rustls::Error) -> Kind {
@@ -108,17 +132,21 @@ fn of_tls(error: &rustls::Error) -> Kind {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => Kind::Untrusted,
             _ => Kind::Tls,
         },
-        rustls::Error::AlertReceived(alert) => match alert {
-            AlertDescription::CertificateRequired => Kind::CertificateMissing,
-            AlertDescription::CertificateExpired => Kind::CertificateExpired,
-            AlertDescription::BadCertificate
-            | AlertDescription::UnknownCA
-            | AlertDescription::UnsupportedCertificate
-            | AlertDescription::CertificateRevoked
-            | AlertDescription::CertificateUnknown => Kind::CertificateRejected,
-            _ => Kind::Tls,
-        },
+        rustls::Error::AlertReceived(alert) => of_alert(*alert),
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Kind::NotTls,
+        _ => Kind::Tls,
+    }
+}
+
+fn of_alert(alert: AlertDescription) -> Kind {
+    match alert {
+        AlertDescription::CertificateRequired => Kind::CertificateMissing,
+        AlertDescription::CertificateExpired => Kind::CertificateExpired,
+        AlertDescription::BadCertificate
+        | AlertDescription::UnknownCA
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown => Kind::CertificateRejected,
         _ => Kind::Tls,
     }
 }
@@ -166,6 +194,14 @@ mod tests {
             assert_eq!(of(error.clone()), Some(kind), "{error:?}");
             let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(of(wrapped), Some(kind));
+        }
+        for (text, kind) in [
+            ("received fatal alert: CertificateRequired", Kind::CertificateMissing),
+            ("received fatal alert: UnknownCA", Kind::CertificateRejected),
+            ("received fatal alert: HandshakeFailure", Kind::Tls),
+            ("tls handshake eof", Kind::NotTls),
+        ] {
+            assert_eq!(of(text), Some(kind), "{text}");
         }
         for (io, kind) in [
             (io::ErrorKind::ConnectionRefused, Some(Kind::Refused)),

@@ -6,6 +6,7 @@
 
 pub mod cloud;
 pub mod images;
+pub mod liar;
 pub mod peers;
 pub mod program;
 pub mod raw;
