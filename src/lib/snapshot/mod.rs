@@ -15,6 +15,8 @@
 mod error;
 pub mod identity_file;
 pub mod kind;
+pub mod layout;
+pub mod manifest;
 pub mod pack;
 pub mod passphrase;
 pub mod pipe;
