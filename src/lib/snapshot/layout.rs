@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn keys_are_written_and_read() {
         let layout = Layout::new("/etcd/prod/");
-        let cluster = ClusterId(0x0CDF_818194E3_A8C3);
+        let cluster = ClusterId(0x0CDF_8181_94E3_A8C3);
         let slot: Slot = "20261130T060000Z".parse().unwrap();
         let stored = |packed, sealed| Stored { unique: Unique(0xF0), packed, sealed };
         for (part, name) in [

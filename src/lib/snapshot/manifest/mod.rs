@@ -157,6 +157,9 @@ pub struct Rekeyed {
 
 impl Manifest {
     /// Its bytes, as they are stored.
+    ///
+    /// # Panics
+    /// Never: numbers and texts can be written as JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
