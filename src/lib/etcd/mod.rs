@@ -13,14 +13,22 @@
 
 mod access;
 mod client;
+pub mod db;
 mod error;
 mod probe;
 pub mod receive;
 mod stream;
 mod trouble;
+mod version;
 mod wire;
 
 pub use access::{Access, DIAL_TIMEOUT};
 pub use client::{Alarm, AlarmKind, Client, HashKv, Member, Status};
 pub use error::{Error, Kind};
 pub use stream::{Chunk, Messages, SnapshotStream};
+pub use version::{NoVersion, Version};
+
+#[cfg(test)]
+#[path = "../../../tests/it/support/bolt.rs"]
+#[allow(dead_code, missing_docs, reason = "the tests' vocabulary: not every test uses every word")]
+mod bolt;

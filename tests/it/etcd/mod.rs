@@ -1,6 +1,7 @@
 //! The room `etcd` against real members of every line, and against one that lies.
 
 mod calls;
+mod figures;
 mod secure;
 mod snapshot;
 

@@ -4,6 +4,7 @@
 //! stdout and stderr. Traffic of every simulator goes to a file of its own below
 //! `CAPVCO_TRAFFIC_DIR` (default `target/traffic`), where the vendor's file is held against it.
 
+pub mod bolt;
 pub mod cloud;
 pub mod images;
 pub mod liar;

@@ -1,0 +1,212 @@
+//! Crafted files: every layout is read the same, every fault is found.
+
+use super::*;
+use crate::etcd::bolt::{Layout, Rows, etcd, history};
+
+fn sample(n: usize) -> Rows {
+    let keys: Vec<String> = (0..n).map(|n| format!("/registry/pods/{}", n * 7919 % 1000)).collect();
+    let value = |at: usize| (at % 5 != 4).then(|| vec![b'v'; at * 37 % 400]);
+    history(keys.iter().enumerate().map(|(at, key)| (key.as_str(), value(at))))
+}
+
+fn layouts() -> Vec<Layout> {
+    let plain = Layout::of(4096);
+    vec![
+        plain.clone(),
+        Layout::of(65536),
+        Layout { fanout: 3, ..plain.clone() },
+        Layout { fanout: 2, inline: 0, ..Layout::of(16384) },
+        Layout { inline: 0, free: 3, ..plain.clone() },
+        Layout { fanout: 4, free: 2, freelist: true, ..plain },
+    ]
+}
+
+#[test]
+fn every_layout_of_the_same_data_is_read_the_same() {
+    let buckets = etcd(sample(2000), "3.6.0");
+    let found: Vec<Summary> = layouts()
+        .iter()
+        .map(|layout| Db::from_bytes(layout.write(&buckets)).unwrap().summary().unwrap())
+        .collect();
+    for one in &found {
+        let (hash, revision) = (found[0].hash, 2001);
+        assert_eq!((one.hash, one.revision, one.total_entries), (hash, revision, 2006));
+        assert_eq!((one.live_keys, &one.buckets), (800, &found[0].buckets));
+        assert_eq!((one.consistent_index, one.term), (77, Some(3)));
+        assert_eq!(one.storage_version.unwrap().minor(), (3, 6));
+        assert_eq!(one.lowest_etcd().minor(), (3, 6));
+        assert_eq!(one.members[0].name, "old");
+        assert_eq!(one.buckets[5].name, "key");
+    }
+    assert!(found[2].used_pages > found[0].used_pages, "small fan-out makes a deep tree");
+}
+
+#[test]
+fn a_database_without_a_single_key_is_sound() {
+    for layout in layouts() {
+        let file = layout.write(&etcd(Rows::new(), "3.5.0"));
+        let found = Db::from_bytes(file).unwrap().summary().unwrap();
+        assert_eq!((found.revision, found.live_keys, found.total_entries), (0, 0, 5));
+        assert_eq!(found.lowest_etcd().minor(), (3, 5));
+    }
+}
+
+#[test]
+fn values_larger_than_what_is_held_at_once_are_hashed_whole() {
+    let large = |byte| Some(vec![byte; 3 << 20]);
+    let file = |last| {
+        let rows = history([("a", large(1)), ("b", large(2)), ("c", large(last))]);
+        Layout::of(4096).write(&etcd(rows, "3.6.0"))
+    };
+    let hash = |last| Db::from_bytes(file(last)).unwrap().summary().unwrap();
+    let found = hash(3);
+    assert_eq!((found.revision, found.live_keys), (4, 3));
+    assert_ne!(found.hash, hash(4).hash);
+}
+
+/// What a byte of a page in use is, and so whether flipping it must be found.
+fn flips(layout: &Layout) -> Vec<(&'static str, Vec<u8>)> {
+    let whole = layout.write(&etcd(sample(300), "3.6.0"));
+    let size = layout.page_size;
+    let db = Db::from_bytes(whole.clone()).unwrap();
+    let root = usize::try_from(db.meta().root).unwrap() * size;
+    let mut out = Vec::new();
+    let mut flip = |what, at: usize, bit: u8| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= bit;
+        out.push((what, bytes));
+    };
+    for page in [0, size] {
+        for (what, at) in [("meta id", 0), ("meta flags", 8), ("meta magic", 16), ("meta sum", 72)]
+        {
+            flip(what, page + at, 1);
+        }
+    }
+    let header = [("id", 0), ("flags", 8), ("count", 11), ("overflow", 14)];
+    let elements: &[(&str, usize)] = match whole[root + 8] {
+        1 => &[("position", 18), ("key size", 22), ("child", 24)],
+        _ => &[("flags", 16), ("position", 23), ("key size", 26), ("value size", 30)],
+    };
+    for (what, at) in header.iter().chain(elements) {
+        flip(what, root + at, 0x40);
+    }
+    out
+}
+
+#[test]
+fn every_class_of_byte_that_is_flipped_is_found() {
+    for layout in layouts() {
+        for (what, bytes) in flips(&layout) {
+            let found = Db::from_bytes(bytes).and_then(|db| db.check().map(|_| db.summary()));
+            assert!(found.is_err(), "{what} in {layout:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_said_to_be_cut() {
+    let whole = Layout::of(4096).write(&etcd(sample(300), "3.6.0"));
+    for len in (0..whole.len()).step_by(509) {
+        let cut = Db::from_bytes(whole[..len].to_vec()).unwrap_err();
+        let right = matches!(cut, Damage::Cut { .. } | Damage::NotADatabase(_));
+        assert!(right, "{len}: {cut}");
+    }
+}
+
+#[test]
+fn any_flipped_bit_ends_in_figures_or_in_damage() {
+    for layout in [&layouts()[2], &layouts()[5]] {
+        let mut bytes = layout.write(&etcd(sample(60), "3.6.0"));
+        let (mut found, mut damaged) = (0, 0);
+        for at in (0..bytes.len()).step_by(53) {
+            bytes[at] ^= 1 << (at % 8);
+            match Db::from_bytes(bytes.clone()).and_then(|db| db.summary()) {
+                Ok(_) => found += 1,
+                Err(damage) => {
+                    assert!(!damage.to_string().is_empty());
+                    damaged += 1;
+                }
+            }
+            bytes[at] ^= 1 << (at % 8);
+        }
+        assert!(found > 0 && damaged > 40, "{found} sound, {damaged} damaged");
+    }
+}
+
+/// A page of the file, to be made wrong.
+fn page_mut<'a>(bytes: &'a mut [u8], layout: &Layout, page: u64) -> &'a mut [u8] {
+    let at = usize::try_from(page).unwrap() * layout.page_size;
+    &mut bytes[at..at + layout.page_size]
+}
+
+#[test]
+fn a_tree_that_points_at_itself_does_not_end_in_a_loop() {
+    let layout = Layout { fanout: 2, ..Layout::of(4096) };
+    let mut bytes = layout.write(&etcd(sample(60), "3.6.0"));
+    let root = Db::from_bytes(bytes.clone()).unwrap().meta().root;
+    let page = page_mut(&mut bytes, &layout, root);
+    page[24..32].copy_from_slice(&root.to_le_bytes());
+    let damage = Db::from_bytes(bytes).unwrap().check().unwrap_err();
+    assert!(damage.to_string().contains("two places point at it"), "{damage}");
+}
+
+#[test]
+fn a_list_of_free_pages_must_agree_with_the_trees() {
+    let layout = Layout { free: 2, freelist: true, ..Layout::of(4096) };
+    let whole = layout.write(&etcd(sample(60), "3.6.0"));
+    let list = Db::from_bytes(whole.clone()).unwrap().meta().freelist;
+    for (what, at, bytes, says) in [
+        ("used and free", 16, 4_u64.to_le_bytes().to_vec(), "two places"),
+        ("outside", 16, u64::MAX.to_le_bytes().to_vec(), "outside"),
+        ("one short", 10, vec![1, 0], "neither used nor free"),
+        ("too many", 10, vec![0xfe, 0xff], "more free pages than fit"),
+        ("too many, counted apart", 10, vec![0xff, 0xff], "neither used nor free"),
+        ("another kind", 8, vec![2, 0], "another kind"),
+    ] {
+        let mut file = whole.clone();
+        page_mut(&mut file, &layout, list)[at..at + bytes.len()].copy_from_slice(&bytes);
+        let damage = Db::from_bytes(file).unwrap().check().unwrap_err().to_string();
+        assert!(damage.contains(says), "{what}: {damage}");
+    }
+}
+
+#[test]
+fn a_torn_meta_page_is_found_although_the_other_one_serves() {
+    let whole = Layout::of(16384).write(&etcd(sample(60), "3.6.0"));
+    for (page, at) in [(0, 40), (1, 16384 + 40)] {
+        let mut file = whole.clone();
+        file[at] ^= 0xff;
+        let db = Db::from_bytes(file).unwrap();
+        let damage = db.check().unwrap_err().to_string();
+        assert!(damage.starts_with(&format!("page {page} ")), "{damage}");
+    }
+}
+
+#[test]
+fn what_is_no_database_is_told_from_one_that_is_damaged() {
+    for bytes in [vec![], vec![0; 100_000], b"PK\x03\x04".repeat(5000)] {
+        let refusal = Db::from_bytes(bytes).unwrap_err();
+        assert!(matches!(refusal, Damage::NotADatabase(_)), "{refusal}");
+    }
+}
+
+#[test]
+fn what_etcd_keeps_is_held_to_its_form() {
+    let rows = |key: &[u8], value: &[u8]| Rows::from([(key.to_vec(), value.to_vec())]);
+    let revision = crate::etcd::bolt::revision(2, 0, false);
+    let cases: [(&str, Rows); 7] = [
+        ("key", rows(b"short", b"")),
+        ("key", rows(&revision, b"\x0a\xff")),
+        ("meta", rows(b"term", b"1")),
+        ("meta", rows(b"storageVersion", b"three")),
+        ("meta", rows(b"scheduledCompactRev", b"")),
+        ("members", rows(b"1", b"{")),
+        ("cluster", rows(b"clusterVersion", b"\xff")),
+    ];
+    for (name, rows) in cases {
+        let db = Db::from_bytes(Layout::of(4096).write(&[(name, rows)])).unwrap();
+        assert!(db.check().is_ok(), "{name}: its pages are sound");
+        let damage = db.summary().unwrap_err().to_string();
+        assert!(damage.contains(&format!("{name:?}")), "{damage}");
+    }
+}
