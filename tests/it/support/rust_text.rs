@@ -14,7 +14,8 @@ pub struct Source {
     pub raw: Vec<String>,
     /// The same lines with comments and the insides of strings blanked.
     pub code: Vec<String>,
-    /// Whether the line belongs to a test: a file below `tests`, or a `#[cfg(test)]` item.
+    /// Whether the line belongs to a test: a file below `tests` or of that name, or a
+    /// `#[cfg(test)]` item.
     pub test: Vec<bool>,
 }
 
@@ -67,7 +68,7 @@ impl Source {
     pub fn new(path: &str, text: &str) -> Self {
         let raw: Vec<String> = text.lines().map(str::to_owned).collect();
         let code: Vec<String> = blanked(text).lines().map(str::to_owned).collect();
-        let whole = path.starts_with("tests/");
+        let whole = path.starts_with("tests/") || path.ends_with("/tests.rs");
         let mut source = Self { path: path.to_owned(), test: vec![whole; raw.len()], raw, code };
         source.mark_tests();
         source
