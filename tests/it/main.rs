@@ -16,6 +16,7 @@ mod sim_images;
 mod sim_program;
 mod sim_source;
 mod sim_uploads;
+mod snapshot;
 mod source_download;
 mod source_url;
 mod static_binary;
