@@ -1,0 +1,332 @@
+//! A bucket and the way to it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{
+    Credentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    SharedCredentialsProvider, StalledStreamProtectionConfig,
+};
+use aws_smithy_async::time::TimeSource;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::{HttpConnectorSettings, SharedHttpConnector};
+use secrecy::ExposeSecret as _;
+
+use super::checksum::Choice;
+use super::config::Config;
+use super::error::{Error, Kind};
+use super::names::Names;
+use super::pace::Pace;
+use super::roots;
+use super::wire::Wire;
+use crate::clock::Clock;
+
+/// How long connecting may take, TLS included.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection that idles longer may have been closed by the other side just as we use it.
+const IDLE: Duration = Duration::from_secs(20);
+
+/// What the SDK does unasked is that of this day's version.
+fn behavior() -> BehaviorVersion {
+    BehaviorVersion::v2026_01_12()
+}
+
+/// A bucket; clones share connections, the rate limit and what was learnt of the store.
+#[derive(Clone)]
+pub struct Bucket {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    name: String,
+    region: String,
+    endpoint: Option<String>,
+    clock: Arc<dyn Clock>,
+    wire: Wire,
+    sums: Choice,
+    stall_timeout: Duration,
+    page: i32,
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bucket")
+            .field("name", &self.inner.name)
+            .field("endpoint", &self.inner.endpoint)
+            .field("region", &self.inner.region)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Signs with our clock's time; the SDK adds what it learns of the store's.
+#[derive(Debug)]
+struct OurTime(Arc<dyn Clock>);
+
+impl TimeSource for OurTime {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::try_from_secs_f64(self.0.unix()).unwrap_or_default()
+    }
+}
+
+impl Bucket {
+    /// Prepares the way to a bucket; nothing is sent to it yet (but credentials may be fetched).
+    ///
+    /// # Errors
+    /// [`Kind::Setting`] where the endpoint, region, CA file or name cannot be used.
+    pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        check(&config)?;
+        let connector = connector(&config)?;
+        let pace = config.limit_rate.map(Pace::new);
+        let wire = Wire::new(connector, clock.clone(), pace);
+        let shared = shared(&config, &wire, &clock).await;
+        let own_endpoint = shared.endpoint_url().is_some();
+        let Some(region) = shared.region().map(ToString::to_string) else {
+            return Err(Error::new("use", "the bucket's region", Kind::Setting).with_message(
+                "it is not known: give --s3-region, AWS_REGION or a profile with one",
+            ));
+        };
+        let sdk = aws_sdk_s3::config::Builder::from(&shared)
+            .force_path_style(config.path_style.unwrap_or(own_endpoint))
+            .build();
+        let inner = Inner {
+            client: Client::from_conf(sdk),
+            name: config.bucket,
+            region,
+            endpoint: shared.endpoint_url().map(str::to_owned),
+            clock,
+            wire,
+            sums: Choice::new(config.checksum),
+            stall_timeout: config.stall_timeout,
+            page: 1000,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The bucket's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The region that requests are signed for.
+    #[must_use]
+    pub fn region(&self) -> &str {
+        &self.inner.region
+    }
+
+    /// The endpoint, where it is not AWS's own.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&str> {
+        self.inner.endpoint.as_deref()
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    pub(super) fn wire(&self) -> &Wire {
+        &self.inner.wire
+    }
+
+    pub(super) fn sums(&self) -> &Choice {
+        &self.inner.sums
+    }
+
+    pub(super) fn stall_timeout(&self) -> Duration {
+        self.inner.stall_timeout
+    }
+
+    /// How many entries a page of a list has.
+    pub(super) fn page(&self) -> i32 {
+        self.inner.page
+    }
+
+    /// `s3://BUCKET/KEY`, for errors.
+    pub(super) fn at(&self, key: &str) -> String {
+        format!("s3://{}/{key}", self.inner.name)
+    }
+
+    /// Whether the bytes of a put are part of what is signed: over TLS nobody on the way can
+    /// change them, and hashing costs as much as encrypting.
+    pub(super) fn signs_bodies(&self) -> bool {
+        self.inner.endpoint.as_ref().is_some_and(|url| url.starts_with("http://"))
+    }
+
+    /// The same bucket, whose lists come in pages of `entries`: for tests, and for stores that
+    /// page badly.
+    #[must_use]
+    pub fn with_page_size(self, entries: i32) -> Self {
+        let Inner { client, name, region, endpoint, clock, wire, stall_timeout, .. } = &*self.inner;
+        Self {
+            inner: Arc::new(Inner {
+                client: client.clone(),
+                name: name.clone(),
+                region: region.clone(),
+                endpoint: endpoint.clone(),
+                clock: clock.clone(),
+                wire: wire.clone(),
+                sums: self.inner.sums.again(),
+                stall_timeout: *stall_timeout,
+                page: entries,
+            }),
+        }
+    }
+}
+
+fn check(config: &Config) -> Result<(), Error> {
+    let refuse =
+        |what: String, why: &str| Err(Error::new("use", what, Kind::Setting).with_message(why));
+    if config.bucket.is_empty() || config.bucket.contains(['/', ' ']) {
+        return refuse(format!("bucket {:?}", config.bucket), "no bucket can have this name");
+    }
+    let Some(endpoint) = &config.endpoint else { return Ok(()) };
+    let shown = format!("S3 endpoint {}", redacted(endpoint));
+    match url::Url::parse(endpoint) {
+        Err(_) => refuse(shown, "it is no URL; write it as https://HOST[:PORT]"),
+        Ok(url) if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() => {
+            refuse(shown, "write it as https://HOST[:PORT]")
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => refuse(
+            shown,
+            "credentials do not belong there: use AWS_ACCESS_KEY_ID and \
+                           AWS_SECRET_ACCESS_KEY",
+        ),
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => {
+            refuse(shown, "it may have no query; write it as https://HOST[:PORT]")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// What may be shown of an endpoint that may hold credentials by mistake.
+fn redacted(endpoint: &str) -> String {
+    match endpoint.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => endpoint.to_owned(),
+    }
+}
+
+fn connector(config: &Config) -> Result<SharedHttpConnector, Error> {
+    // As other programs do: what runs on this machine is not reached through a proxy.
+    let proxy = if config.endpoint.as_deref().is_some_and(is_loopback) {
+        ProxyConfig::disabled()
+    } else {
+        ProxyConfig::from_env()
+    };
+    let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT).build();
+    let connector = Connector::builder()
+        .connector_settings(settings)
+        .proxy_config(proxy)
+        .pool_idle_timeout(IDLE)
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(roots::context(config.ca_file.as_deref())?)
+        .build_with_resolver(Names::default());
+    Ok(SharedHttpConnector::new(connector))
+}
+
+fn is_loopback(endpoint: &str) -> bool {
+    let Ok(url) = url::Url::parse(endpoint) else { return false };
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Region, endpoint, credentials as AWS's tools find them, and our own transport.
+async fn shared(config: &Config, wire: &Wire, clock: &Arc<dyn Clock>) -> SdkConfig {
+    let time = OurTime(clock.clone());
+    let mut loader = aws_config::defaults(behavior())
+        .http_client(wire.clone())
+        .time_source(time)
+        .timeout_config(TimeoutConfig::disabled())
+        .retry_config(RetryConfig::disabled())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+    if let Some(region) = region(config).await {
+        loader = loader.region(region);
+    }
+    if let Some(endpoint) = &config.endpoint {
+        loader = loader.endpoint_url(endpoint.trim_end_matches('/'));
+    }
+    if let Some((id, secret)) = &config.keys {
+        let keys = Credentials::new(id.clone(), secret.expose_secret(), None, None, "given");
+        loader = loader.credentials_provider(SharedCredentialsProvider::new(keys));
+    }
+    if let Ok(name) = aws_sdk_s3::config::AppName::new(config.user_agent.replace('/', "_")) {
+        loader = loader.app_name(name);
+    }
+    loader.load().await
+}
+
+/// The region asked for, or the surroundings', or where the endpoint is one's own, any.
+async fn region(config: &Config) -> Option<Region> {
+    if let Some(region) = &config.region {
+        return Some(Region::new(region.clone()));
+    }
+    // Elsewhere the SDK's own chain asks the machine, too, which takes its time where there is
+    // nobody to answer.
+    config.endpoint.as_ref()?;
+    RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+        .or_else(ProfileFileRegionProvider::new())
+        .or_else("us-east-1")
+        .region()
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_checked_before_anything_is_sent() {
+        for (endpoint, why) in [
+            ("https://s3.example", None),
+            ("http://127.0.0.1:7070/", None),
+            ("s3.example", Some("it is no URL")),
+            ("ftp://s3.example", Some("https://HOST")),
+            ("https://AKID:secret@s3.example", Some("AWS_ACCESS_KEY_ID")),
+            ("https://s3.example/?x=1", Some("no query")),
+        ] {
+            let mut config = Config::new("b");
+            config.endpoint = Some(endpoint.to_owned());
+            let error = check(&config).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), why.is_some(), "{endpoint}: {error:?}");
+            let error = error.unwrap_or_default();
+            assert!(error.contains(why.unwrap_or_default()), "{endpoint}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        assert!(check(&Config::new("a/b")).is_err() && check(&Config::new("")).is_err());
+    }
+
+    #[test]
+    fn what_runs_here_needs_no_proxy() {
+        for (endpoint, here) in [
+            ("http://127.0.0.1:7070", true),
+            ("http://[::1]:7070", true),
+            ("https://localhost", true),
+            ("https://s3.example", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_loopback(endpoint), here, "{endpoint}");
+        }
+    }
+}
