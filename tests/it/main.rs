@@ -9,6 +9,7 @@ mod peers;
 mod publish;
 mod references;
 mod resolve;
+mod s3;
 mod shape;
 mod sim_access;
 mod sim_faults;

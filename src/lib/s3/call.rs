@@ -75,12 +75,12 @@ impl Bucket {
                     tracing::debug!(
                         operation = call.operation,
                         target = call.target,
-                        ms = (clock.elapsed() - began).as_millis(),
+                        ms = clock.elapsed().saturating_sub(began).as_millis(),
                         "s3"
                     );
                     return Ok(done);
                 }
-                Err(error) => judge::read(error, clock.unix()),
+                Err(error) => judge::read(&error, clock.unix()),
             };
             let next = if tries >= call.most_tries {
                 Next::GiveUp

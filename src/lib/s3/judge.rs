@@ -11,8 +11,6 @@ use super::error::{Error, Kind};
 use super::retry::{self, Failure};
 use super::wire::Stalled;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 /// The longest sentence of a store that is repeated, in characters.
 const LONGEST: usize = 300;
 
@@ -24,13 +22,12 @@ pub struct Trouble {
     pub message: Option<String>,
     pub request_id: Option<String>,
     pub retry_after: Option<Duration>,
-    pub source: Option<BoxError>,
 }
 
 impl Trouble {
     fn new(kind: Kind, failure: Failure) -> Self {
-        let (message, request_id, retry_after, source) = (None, None, None, None);
-        Self { kind, failure, message, request_id, retry_after, source }
+        let (message, request_id, retry_after) = (None, None, None);
+        Self { kind, failure, message, request_id, retry_after }
     }
 
     /// The error of a call that is not tried again.
@@ -39,38 +36,31 @@ impl Trouble {
         if let Some(message) = self.message {
             error = error.with_message(message);
         }
-        match self.source {
-            Some(source) => error.with_source(source),
-            None => error,
-        }
+        error
     }
 }
 
 /// Reads the SDK's error; `now` is in seconds since 1970.
-pub fn read<E>(error: SdkError<E, HttpResponse>, now: f64) -> Trouble
+pub fn read<E>(error: &SdkError<E, HttpResponse>, now: f64) -> Trouble
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    match &error {
-        SdkError::ServiceError(service) => {
-            let (raw, meta) = (service.raw(), service.err().meta());
-            let status = raw.status().as_u16();
-            let code = meta.code().filter(|code| !code.is_empty()).map(str::to_owned);
-            let failure = codes::failure(status, code.as_deref());
-            let header = |name: &str| raw.headers().get(name).map(str::to_owned);
-            Trouble {
-                message: meta.message().and_then(clipped),
-                request_id: header("x-amz-request-id").and_then(|id| clipped(&id)),
-                retry_after: header("retry-after").and_then(|h| retry::retry_after(&h, now)),
-                ..Trouble::new(Kind::Refused { status, code }, failure)
-            }
-        }
-        _ => {
-            let (kind, failure) = without_reply(&error);
-            let message = says(&kind, &error);
-            // The last cause only: what lies between are the SDK's words for its own layers.
-            Trouble { message, ..Trouble::new(kind, failure) }
-        }
+    let SdkError::ServiceError(service) = error else {
+        let (kind, failure) = without_reply(error);
+        let message = says(&kind, error);
+        // The last cause only: what lies between are the SDK's words for its own layers.
+        return Trouble { message, ..Trouble::new(kind, failure) };
+    };
+    let (raw, meta) = (service.raw(), service.err().meta());
+    let status = raw.status().as_u16();
+    let code = meta.code().filter(|code| !code.is_empty()).map(str::to_owned);
+    let failure = codes::failure(status, code.as_deref());
+    let header = |name: &str| raw.headers().get(name).map(str::to_owned);
+    Trouble {
+        message: meta.message().and_then(clipped),
+        request_id: header("x-amz-request-id").and_then(|id| clipped(&id)),
+        retry_after: header("retry-after").and_then(|h| retry::retry_after(&h, now)),
+        ..Trouble::new(Kind::Refused { status, code }, failure)
     }
 }
 
@@ -170,7 +160,7 @@ mod tests {
         #[error("outer")]
         struct Outer(#[source] std::io::Error);
         let error = Outer(std::io::Error::other(rustls::Error::DecryptError));
-        assert!(in_chain(&error, |e| e.is::<rustls::Error>()));
+        assert!(in_chain(&error, <dyn std::error::Error>::is::<rustls::Error>));
         assert_eq!(says(&Kind::Tls, &error).as_deref(), Some("cannot decrypt peer's message"));
     }
 }

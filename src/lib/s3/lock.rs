@@ -121,19 +121,23 @@ fn why(error: &Error) -> String {
     }
 }
 
-/// Answers that say "there is none" (AWS; versitygw; SeaweedFS and radosgw).
+/// Answers that say "there is none" (AWS; versitygw; SeaweedFS and radosgw); of a bucket without
+/// locking some say `InvalidRequest`, "Bucket is missing Object Lock Configuration".
 fn says_none(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        Some(
-            "NoSuchObjectLockConfiguration"
-                | "ObjectLockConfigurationNotFoundError"
-                | "ObjectLockConfigurationNotFound"
-                | "BucketHasNoObjectLockConfiguration"
-                | "InvalidBucketObjectLockConfiguration"
-                | "InvalidBucketState"
+    let message = || error.message().unwrap_or_default().to_ascii_lowercase();
+    error.code() == Some("InvalidRequest") && message().contains("lock")
+        || matches!(
+            error.code(),
+            Some(
+                "NoSuchObjectLockConfiguration"
+                    | "NoSuchObjectLegalHold"
+                    | "ObjectLockConfigurationNotFoundError"
+                    | "ObjectLockConfigurationNotFound"
+                    | "BucketHasNoObjectLockConfiguration"
+                    | "InvalidBucketObjectLockConfiguration"
+                    | "InvalidBucketState"
+            )
         )
-    )
 }
 
 /// Whether the store answered at all: what it says in that case is an answer, too.
@@ -191,9 +195,17 @@ impl Bucket {
                 })
                 .unwrap_or(Retention::None)),
             Err(error) if says_none(&error) => Ok(Retention::None),
+            // SeaweedFS says no more than this of a bucket without locking.
+            Err(error) if error.code() == Some("InvalidRequest") && self.locks_nothing().await => {
+                Ok(Retention::None)
+            }
             Err(error) if is_answer(&error) => Ok(Retention::Unreadable(why(&error))),
             Err(error) => Err(error),
         }
+    }
+
+    async fn locks_nothing(&self) -> bool {
+        matches!(self.lock_config().await, Ok(LockConfig::Off))
     }
 
     /// Whether a legal hold is on an object version.

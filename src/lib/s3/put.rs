@@ -2,6 +2,7 @@
 
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::ChecksumAlgorithm;
 use bytes::Bytes;
 
 use super::call::{self, Call};
@@ -113,14 +114,19 @@ impl Bucket {
     }
 }
 
+/// With the algorithm's name beside it: moto takes a locked object for nothing less.
 fn summed(
     request: PutObjectFluentBuilder,
     sum: Sum,
     value: Option<String>,
 ) -> PutObjectFluentBuilder {
     match sum {
-        Sum::Crc32c => request.set_checksum_crc32_c(value),
-        Sum::Sha256 => request.set_checksum_sha256(value),
+        Sum::Crc32c => {
+            request.checksum_algorithm(ChecksumAlgorithm::Crc32C).set_checksum_crc32_c(value)
+        }
+        Sum::Sha256 => {
+            request.checksum_algorithm(ChecksumAlgorithm::Sha256).set_checksum_sha256(value)
+        }
         Sum::Md5 | Sum::None => request.set_content_md5(value),
     }
 }
