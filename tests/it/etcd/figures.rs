@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use capvco::etcd::db::{Db, Summary, Trailer, has_trailer, trailer};
+use capvco::etcd::db::{Db, Passing, Summary, TRAILER, Trailer, has_trailer, trailer};
 use tempfile::TempDir;
 
 use crate::support::bolt::{self, Layout, Rows};
@@ -116,5 +116,31 @@ fn of_crafted_files_that_no_etcd_here_would_make() {
         let path = folder.path().join("db");
         std::fs::write(&path, layout.write(&bolt::etcd(rows.clone(), "3.6.0"))).unwrap();
         compare(&path);
+    }
+}
+
+#[test]
+fn of_a_stream_are_those_of_the_file_although_etcd_goes_on_while_it_runs() {
+    let etcd = Etcd::start_line("3.6");
+    etcd.fill(4000, 2000, Values::Random);
+    for round in 0..6 {
+        let (_folder, path) = std::thread::scope(|scope| {
+            scope.spawn(|| etcd.fill(500, 1000 + round * 100, Values::Compressible));
+            snapshot(&etcd)
+        });
+        if round == 3 {
+            etcd.etcdctl(&["compaction", "--physical", "8"]);
+        }
+        let whole = Db::open(&path).unwrap().summary().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let mut passing = Passing::new();
+        let pages = &bytes[..bytes.len() - usize::try_from(TRAILER).unwrap()];
+        pages.chunks(32 << 10).for_each(|piece| passing.feed(piece));
+        let passed = passing.finish().unwrap();
+        assert_eq!((passed.size, passed.revision), (whole.size, whole.revision));
+        assert_eq!(passed.storage_version, whole.storage_version);
+        assert_eq!(passed.cluster_version, whole.cluster_version);
+        assert_eq!(passed.consistent_index, Some(whole.consistent_index));
+        assert_eq!(passed.term, whole.term);
     }
 }

@@ -19,7 +19,7 @@ pub struct Checked {
 }
 
 #[derive(Debug, Default)]
-struct Count(u64);
+pub(super) struct Count(u64);
 
 impl Visit for Count {
     fn bucket(&mut self, _: &[u8]) {}

@@ -11,8 +11,10 @@
 mod census;
 mod check;
 mod damage;
+mod facts;
 mod file;
 pub(in crate::etcd) mod page;
+mod passing;
 pub(in crate::etcd) mod row;
 mod summary;
 mod trailer;
@@ -21,6 +23,7 @@ pub(in crate::etcd) mod tree;
 pub use check::Checked;
 pub use damage::Damage;
 pub use file::{Db, ReadAt};
+pub use passing::{Passed, Passing};
 pub use summary::{BucketSize, Member, Summary};
 pub use trailer::{TRAILER, Trailer, has_trailer, judge, trailer};
 
