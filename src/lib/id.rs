@@ -124,6 +124,11 @@ text_id!(
     CloudspaceId,
     "cloudspace"
 );
+text_id!(
+    /// An objectspace: opaque text, perhaps with the location in it as in a cloudspace's.
+    ObjectspaceId,
+    "objectspace"
+);
 number_id!(
     /// An image of a location.
     ImageId,

@@ -139,6 +139,15 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Fails where a name in the path would lead elsewhere: URLs know no way to write an empty
+    /// step, `.` or `..` (WHATWG URL, "double-dot path segment", `%2e` included).
+    pub fn leads_where_it_says(&self) -> Result<(), Error> {
+        let bad = |step: &&str| matches!(*step, "" | "." | "..");
+        let Some(step) = self.path.split('/').skip(1).find(bad) else { return Ok(()) };
+        let why = format!("a name cannot be {step:?}");
+        Err(Error::new(self.operation, self.target.clone(), Kind::Setting).with_message(why))
+    }
+
     /// Gives it a body.
     pub fn body(mut self, body: Body<'a>) -> Self {
         self.body = body;
@@ -179,5 +188,21 @@ impl Reply {
         };
         let kind = Kind::Incomplete;
         Err(Error::new(self.operation, self.target.clone(), kind).with_message(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_is_not_sent() {
+        for (name, good) in [("a", true), ("a/../b", true), ("...", true), ("é", true)] {
+            assert_eq!(Call::read("x", &["c", name]).leads_where_it_says().is_ok(), good);
+        }
+        for name in ["", ".", ".."] {
+            let error = Call::read("read the bucket", &["c", name]).leads_where_it_says();
+            assert!(error.unwrap_err().to_string().contains(&format!("{name:?}")));
+        }
     }
 }

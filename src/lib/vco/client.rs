@@ -96,8 +96,13 @@ impl Client {
         self.inner.auth.learn_iam(domain);
     }
 
+    pub(super) fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
     /// Sends a call, repeats it where that is right, and returns the 2xx reply.
     pub(super) async fn send(&self, call: Call<'_>) -> Result<Reply, Error> {
+        call.leads_where_it_says()?;
         let span = tracing::debug_span!(
             target: "capvco::vco", "call", operation = call.operation, target = call.target);
         async {

@@ -32,7 +32,12 @@ impl Cloudspace {
 /// The location that is encoded in a cloudspace's id (vco-api.md 0.3, EX), to count a call
 /// against the right limits; `None` if the id is of another form.
 pub(super) fn location_of(id: &CloudspaceId) -> Option<Location> {
-    let decoded = URL_SAFE_NO_PAD.decode(id.as_str().trim_end_matches('=')).ok()?;
+    location_in(id.as_str())
+}
+
+/// The same for any id of that form.
+pub(super) fn location_in(id: &str) -> Option<Location> {
+    let decoded = URL_SAFE_NO_PAD.decode(id.trim_end_matches('=')).ok()?;
     let (location, _) = std::str::from_utf8(&decoded).ok()?.rsplit_once(':')?;
     location.parse().ok()
 }

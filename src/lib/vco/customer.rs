@@ -70,7 +70,7 @@ impl Customer {
         call.at(at).about(format!("location {at}"))
     }
 
-    fn below<'p>(&'p self, path: &[&'p str]) -> Vec<&'p str> {
+    pub(super) fn below<'p>(&'p self, path: &[&'p str]) -> Vec<&'p str> {
         [&["customers", self.id.as_str()], path].concat()
     }
 }
