@@ -14,6 +14,7 @@ mod shape;
 mod sim_access;
 mod sim_faults;
 mod sim_images;
+mod sim_objectspace;
 mod sim_program;
 mod sim_source;
 mod sim_uploads;

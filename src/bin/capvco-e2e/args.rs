@@ -76,6 +76,11 @@ pub struct CloudFlags {
     #[arg(long, value_name = "SPEC")]
     pub fault: Vec<Faults>,
 
+    /// Where versitygw is, which serves the S3 of objectspaces; without it, the one on PATH or in
+    /// .tools/bin
+    #[arg(long, value_name = "PATH")]
+    pub versitygw: Option<PathBuf>,
+
     /// Append every exchange to this file, a JSON line each
     #[arg(long, value_name = "FILE")]
     pub traffic: Option<PathBuf>,

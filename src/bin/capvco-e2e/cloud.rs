@@ -1,5 +1,7 @@
 //! `capvco-e2e cloud`: an embedded cloud until somebody stops it.
 
+use std::sync::Arc;
+
 use capvco::cli::{Session, env};
 use capvco::fault::Fault as Classed;
 use capvco::report::Verdict;
@@ -20,10 +22,24 @@ pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dy
         (env::TOKEN, &token),
     ];
     file.hand_over(session, &settings)?;
+    open_objectspaces(&sim, session).await?;
     session.cancel.cancelled().await;
     drop(file);
     sim.stop().await;
     Ok(Verdict::Done)
+}
+
+/// Says where each S3 server is, and starts those of objectspaces that are there already.
+async fn open_objectspaces(sim: &Sim, session: &Session) -> Result<(), sim::Error> {
+    let progress = Arc::clone(&session.progress);
+    sim.announce_s3(move |id, name, url| {
+        progress.say(&format!("objectspace {name} ({id}): S3 is at {url}"));
+    });
+    let there = sim.world(|world| world.objectspaces.clone());
+    for space in there {
+        sim.s3_url(&space.objectspace_id).await?;
+    }
+    Ok(())
 }
 
 async fn start(flags: &CloudFlags) -> Result<Sim, sim::Error> {
@@ -65,7 +81,10 @@ fn world(flags: &CloudFlags) -> Result<World, sim::Error> {
     set(&mut rules.latency, flags.latency);
     set(&mut rules.write_latency, flags.write_latency);
     set(&mut rules.import_time, flags.import_time);
+    // Where this program runs there is no cloudspace to be inside of.
+    rules.reachable_addresses = true;
     rules.part_size = flags.part_size.unwrap_or(rules.part_size);
     rules.limits.on = flags.rate_limit.map_or(rules.limits.on, |l| l == OnOff::On);
+    world.versitygw = flags.versitygw.clone().or(world.versitygw);
     Ok(world)
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::cloud::{Cloud, State};
 use super::images;
+use super::objectspace;
 use super::operations::{Op, Operation};
 use super::reply::{Payload, Reply};
 use super::rules::EtagPlace;
@@ -43,6 +44,9 @@ pub(super) async fn answer(
         (Op::UploadPart, Content::Raw(body)) => upload_part(cloud, call, body).await,
         (Op::FinishUpload, Content::Json(body)) => finish_upload(cloud, call, &body),
         (Op::StartUpload, _) => start_upload(cloud, call),
+        (Op::Store(op), Content::Json(body)) => {
+            objectspace::answer(cloud, op, call, &body, distortion).await
+        }
         (op, _) => Ok(at_once(&mut cloud.lock(), op, call, distortion, &cloud.iam_domain())),
     };
     done.unwrap_or_else(|reply| reply)
@@ -103,7 +107,7 @@ fn at_once(
             Reply::json(words::cloudspaces(world, customer, &names, broken))
         }
         Op::Cloudspace | Op::Vms => in_cloudspace(state, op, call),
-        Op::CreateImage | Op::StartUpload | Op::UploadPart | Op::FinishUpload => {
+        Op::CreateImage | Op::StartUpload | Op::UploadPart | Op::FinishUpload | Op::Store(_) => {
             Reply::error(400, "required body missing")
         }
     }

@@ -2,6 +2,8 @@
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::percent_decode_str;
 
 use super::check;
@@ -94,6 +96,15 @@ impl Call {
         self.params.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value)
     }
 
+    /// The location that the call is for: named by path or query, or told by the id of a
+    /// cloudspace or an objectspace.
+    pub(super) fn location(&self) -> Option<String> {
+        let named = [self.in_path("location"), self.arg("location").unwrap_or_default()];
+        let ids = ["cloudspace_id", "objectspace_id"].map(|name| self.in_path(name));
+        let told = || ids.into_iter().find_map(location_in);
+        named.into_iter().find(|l| !l.is_empty()).map(str::to_owned).or_else(told)
+    }
+
     /// A number of the path; 0, which nothing has, where it is negative.
     pub(super) fn number(&self, name: &str) -> u64 {
         self.in_path(name).parse().unwrap_or(0)
@@ -108,6 +119,12 @@ impl Call {
     pub(super) fn flag(&self, name: &str, default: bool) -> bool {
         self.arg(name).map_or(default, |text| text == "true")
     }
+}
+
+/// The location in an id such as `<location>:<number>`, in base64 (vco-api.md 0.3, EX).
+fn location_in(id: &str) -> Option<String> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(id).ok()?).ok()?;
+    text.rsplit_once(':').map(|(location, _)| location.to_owned())
 }
 
 fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -133,6 +150,21 @@ mod tests {
         assert_eq!(call.operation_id(), "deleteCustomerImage");
         assert_eq!((call.in_path("customer_id"), call.number("image_id")), ("a b", 7));
         assert!(call.flag("permanently", false) && call.deliberate && call.problems.is_empty());
+    }
+
+    #[test]
+    fn a_call_tells_its_location() {
+        for (uri, location) in [
+            ("/customers/c/locations/l/vm-images", Some("l")),
+            ("/customers/c/objectspaces?name=n&location=l", Some("l")),
+            ("/customers/c/objectspaces/bDo1MDE/buckets", Some("l")),
+            ("/customers/c/cloudspaces/bDoxMzAx/vms", Some("l")),
+            ("/customers/c/cloudspaces/opaque/vms", None),
+            ("/customers/c/objectspaces", None),
+        ] {
+            let call = call("GET", &format!("/api/1{uri}"));
+            assert_eq!(call.location().as_deref(), location, "{uri}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn is_integer(text: &str) -> bool {
 
 fn text_value(param: &Param, text: &str) -> Option<String> {
     let right = match param.kind {
-        Type::Text | Type::Csv | Type::ListOf(_) => true,
+        Type::Text | Type::Csv | Type::ListOf(_) | Type::Object(_) => true,
         Type::Integer => is_integer(text),
         Type::Boolean => matches!(text, "true" | "false"),
         Type::OneOf(values) => values.contains(&text),
@@ -52,7 +52,8 @@ pub(super) fn body(operation: &Operation, body: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     match operation.body {
         Body::Object(_) if body.is_null() => wrong.push("required body missing".to_owned()),
-        Body::Object(fields) => object(fields, body, "body", &mut wrong),
+        Body::Maybe(_) if body.is_null() => {}
+        Body::Object(fields) | Body::Maybe(fields) => object(fields, body, "body", &mut wrong),
         Body::Nothing if !is_empty(body) => {
             wrong.push("a body where none is declared".to_owned());
         }
@@ -94,6 +95,10 @@ fn json_value(field: &Param, value: &Value, at: &str, wrong: &mut Vec<String>) {
             }
             items.is_some()
         }
+        Type::Object(fields) => {
+            object(fields, value, at, wrong);
+            true
+        }
     };
     if !right {
         wrong.push(format!("{at}: of another type than declared"));
@@ -104,11 +109,11 @@ fn json_value(field: &Param, value: &Value, at: &str, wrong: &mut Vec<String>) {
 mod tests {
     use serde_json::json;
 
-    use super::super::operations::{OPERATIONS, Op};
+    use super::super::operations::{self, Op};
     use super::*;
 
     fn operation(op: Op) -> &'static Operation {
-        OPERATIONS.iter().find(|o| o.op == op).unwrap()
+        operations::all().find(|o| o.op == op).unwrap()
     }
 
     fn pairs(query: &str) -> Vec<(String, String)> {

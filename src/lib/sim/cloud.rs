@@ -30,7 +30,8 @@ use super::images::{self, Job};
 use super::import::Importer;
 use super::journal::{Exchange, Journal};
 use super::limits::Counts;
-use super::mask::Mask;
+use super::mask::{self, Mask};
+use super::objectspace::stores::Stores;
 use super::operations::{Body as Declared, Op};
 use super::pace::Pace;
 use super::reply::{Payload, Reply};
@@ -61,6 +62,7 @@ pub(super) struct Cloud {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) pace: Pace,
     pub(super) importer: Importer,
+    pub(super) stores: Stores,
     spool: TempDir,
     pub(super) stop: CancellationToken,
     imported: Notify,
@@ -78,6 +80,10 @@ impl Cloud {
         let what = "make a directory below";
         let path = tempfile::env::temp_dir();
         let spool = spool.map_err(|source| Error::File { what, path, source })?;
+        let mut world = world;
+        world.complete();
+        let importer = Importer::new()?;
+        let stores = Stores::new(world.versitygw.as_deref(), spool.path(), importer.client());
         let state = State {
             world,
             jobs: Vec::new(),
@@ -91,7 +97,8 @@ impl Cloud {
             journal: Journal::default(),
             clock: pace.clock(),
             pace,
-            importer: Importer::new()?,
+            importer,
+            stores,
             spool,
             stop,
             imported: Notify::new(),
@@ -187,8 +194,8 @@ pub(super) async fn serve(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let call = Call::read(&head);
-    let location = Some(call.in_path("location")).filter(|l| !l.is_empty());
-    let fault = cloud.lock().script.next(call.operation_id(), location);
+    let location = call.location();
+    let fault = cloud.lock().script.next(call.operation_id(), location.as_deref());
     let work = carry_out(Arc::clone(&cloud), call, head, body, fault.clone());
     let reply = tokio::spawn(work).await.unwrap_or_else(|_| Reply::broken(500));
     deliver(&cloud, &peer, reply, fault.map(|f| f.kind)).await.into_response()
@@ -257,8 +264,9 @@ fn write_down(
     // Where the fault stands in for the call, the cloud itself replied nothing.
     let stood_in = kind.as_ref().is_some_and(|k| !k.happens());
     exchange.response_body = if stood_in { Value::Null } else { reply.as_journaled() };
+    mask::hide(&mut exchange.response_body);
     exchange.operation = call.operation_id().into();
-    exchange.location = Some(call.in_path("location").to_owned()).filter(|l| !l.is_empty());
+    exchange.location = call.location();
     exchange.method = call.method;
     exchange.path = call.path;
     exchange.query = call.query;
@@ -274,7 +282,8 @@ fn write_down(
 /// The reply that the cloud makes, before a fault distorts it.
 async fn decide(cloud: &Arc<Cloud>, call: &Call, content: Content, fault: Option<&Fault>) -> Reply {
     let Some(reply) = fault.and_then(|f| stand_in(&f.kind)) else {
-        let location = Some(call.in_path("location")).filter(|l| !l.is_empty());
+        let location = call.location();
+        let location = location.as_deref();
         let begun = {
             let mut state = cloud.lock();
             let limits = state.world.rules.limits.clone();
@@ -334,12 +343,13 @@ async fn admitted(
         let header = call.authorization.as_deref();
         return state.keys.refresh(header, now, &world.username, &world.rules);
     }
+    let here = call.location();
     let distortion = Distortion {
         stale: fault.is_some_and(|f| f.kind == Kind::StaleList),
         broken: fault
             .filter(|f| f.kind == Kind::LocationError)
             .and_then(|f| f.location.as_deref())
-            .or_else(|| Some(call.in_path("location")).filter(|_| is_location_error(fault))),
+            .or_else(|| here.as_deref().filter(|_| is_location_error(fault))),
     };
     let refusal = refusal(&mut cloud.lock(), call, distortion.broken, cloud.clock.unix());
     let mut reply = match (refusal, call.operation) {

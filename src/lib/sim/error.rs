@@ -35,6 +35,14 @@ pub enum Error {
     /// A file of ours does not say what it should.
     #[error(transparent)]
     Yaml(#[from] yaml::Error),
+    /// An objectspace has no S3 server.
+    #[error("cannot open the objectspace {id}: {why}")]
+    Objectspace {
+        /// Which one.
+        id: String,
+        /// Why not.
+        why: String,
+    },
     /// The client for imports cannot be made.
     #[error("cannot make the client that imports images")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -54,6 +62,7 @@ impl Classed for Error {
         match self {
             Self::Listen { .. } | Self::File { .. } => Class::Usage,
             Self::Yaml(error) => error.class(),
+            Self::Objectspace { .. } => Class::Refused,
             Self::Client(_) => Class::Bug,
         }
     }

@@ -42,6 +42,11 @@ impl Importer {
         Ok(Self { client })
     }
 
+    /// The client itself, for others of this cloud.
+    pub(super) fn client(&self) -> reqwest::Client {
+        self.client.clone()
+    }
+
     /// Whether the URL answers HEAD with 200 and a length.
     pub(super) async fn head(&self, url: &str, rules: &Rules) -> Result<(), String> {
         let response = self.send(Method::HEAD, url, rules).await?;

@@ -1,10 +1,32 @@
-//! The `X-Fields` header: which fields of a reply are wanted (vco-api.md 12.5); pure.
+//! The `X-Fields` header: which fields of a reply are wanted (vco-api.md 12.5); and which fields
+//! the journal never holds; pure.
 //!
 //! A mask is a list such as `result{vm_id,name},locations`, in braces or not; `*` is everything.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+
+/// What the journal never holds: the secrets of S3 keys. The ids of these keys are no secrets.
+const SECRETS: &[&str] = &["secret", "secret_key"];
+
+/// Puts stars in the place of every secret; they are text as the secret was.
+pub(super) fn hide(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Object(map) => {
+            for (key, value) in map.iter_mut() {
+                match value {
+                    Value::String(text) if SECRETS.contains(&key.as_str()) => {
+                        "***".clone_into(text);
+                    }
+                    value => hide(value),
+                }
+            }
+        }
+        _ => {}
+    }
+}
 
 /// The wanted keys, each with the mask of what is below it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,6 +113,15 @@ mod tests {
             Mask::parse(mask).unwrap().apply(&mut got);
             assert_eq!(got, want, "{mask}");
         }
+    }
+
+    #[test]
+    fn secrets_are_starred_wherever_they_are() {
+        let mut value = json!({"secret": "x", "result": [{"secret_key": "x", "access_key": "k"}]});
+        hide(&mut value);
+        let starred =
+            json!({"secret": "***", "result": [{"secret_key": "***", "access_key": "k"}]});
+        assert_eq!(value, starred);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! token refresh, nothing else. It keeps its own structures and speaks the vendor's words
 //! (`operations`): an undeclared path, parameter or field, or a missing required one, is
 //! answered 400 and recorded, so a wrong client cannot pass. Images really work: a create call
-//! asks HEAD and GET of the URL, an upload is spooled and hashed.
+//! asks HEAD and GET of the URL, an upload is spooled and hashed. So does S3: each objectspace is a
+//! versitygw of its own.
 //!
 //! What may enter: facts of the cloud that have an evidence tag, each switchable in [`Rules`]
 //! where the evidence is thin; scripted [`Fault`]s; nothing of the client. Invariants: one lock;
@@ -26,6 +27,7 @@ mod import;
 mod journal;
 mod limits;
 mod mask;
+pub mod objectspace;
 mod operations;
 mod pace;
 mod partitions;
@@ -165,17 +167,38 @@ impl Sim {
         self.cloud.journal.write_to(path)
     }
 
+    /// Where an objectspace's S3 is, such as `http://127.0.0.1:40123`: path style, region
+    /// `us-east-1`. The server is started if it does not run yet.
+    ///
+    /// # Errors
+    /// There is no such objectspace, or no versitygw: a sentence that says what to do.
+    pub async fn s3_url(&self, objectspace_id: &str) -> Result<String, Error> {
+        let opened = objectspace::open(&self.cloud, objectspace_id).await;
+        opened.map_err(|why| Error::Objectspace {
+            id: objectspace_id.to_owned(),
+            why: why.to_string(),
+        })
+    }
+
+    /// From now on `to` hears of every S3 server that is started: the objectspace's id and name,
+    /// the server's URL.
+    pub fn announce_s3(&self, to: impl Fn(&str, &str, &str) + Send + Sync + 'static) {
+        self.cloud.stores.announce(Arc::new(to));
+    }
+
     /// Stops serving and breaks every open connection.
     pub async fn stop(mut self) {
         self.cloud.stop.cancel();
         // The task ends by itself now; it cannot fail.
         let _ = (&mut self.server).await;
+        self.cloud.stores.close();
     }
 }
 
 impl Drop for Sim {
     fn drop(&mut self) {
         self.cloud.stop.cancel();
+        self.cloud.stores.close();
         self.cloud.clear_spool();
     }
 }

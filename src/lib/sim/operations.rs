@@ -2,7 +2,10 @@
 //!
 //! What is not in this table is answered 400 and recorded, so a wrong client cannot pass. To add
 //! an operation: a variant of [`Op`], a row here copied from the vendor's API file (name, type,
-//! required), and an arm in `answer.rs`; the compiler and the tests ask for the rest.
+//! required), and an arm in `answer.rs`; the compiler and the tests ask for the rest. Those of
+//! objectspaces are a table of their own.
+
+use super::objectspace::operations as store;
 
 /// An operation that the cloud serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +28,7 @@ pub(super) enum Op {
     Cloudspaces,
     Cloudspace,
     Vms,
+    Store(store::Op),
 }
 
 /// The type of a parameter or a body's field.
@@ -37,6 +41,7 @@ pub(super) enum Type {
     Csv,
     OneOf(&'static [&'static str]),
     ListOf(&'static [Param]),
+    Object(&'static [Param]),
 }
 
 /// A query parameter, or a field of a body.
@@ -55,6 +60,8 @@ pub(super) enum Body {
     Bytes,
     /// A required JSON object of these fields.
     Object(&'static [Param]),
+    /// The same, if anything.
+    Maybe(&'static [Param]),
 }
 
 /// One row of the table.
@@ -72,11 +79,11 @@ pub(super) struct Operation {
     pub(super) writes: bool,
 }
 
-const fn must(name: &'static str, kind: Type) -> Param {
+pub(super) const fn must(name: &'static str, kind: Type) -> Param {
     Param { name, kind, required: true }
 }
 
-const fn may(name: &'static str, kind: Type) -> Param {
+pub(super) const fn may(name: &'static str, kind: Type) -> Param {
     Param { name, kind, required: false }
 }
 
@@ -129,7 +136,11 @@ macro_rules! operation {
 }
 
 /// All of them.
-pub(super) const OPERATIONS: &[Operation] = &[
+pub(super) fn all() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().chain(store::OPERATIONS)
+}
+
+const OPERATIONS: &[Operation] = &[
     operation!(Me, "getCurrentUserInfo", "GET", "/me", &[]),
     operation!(OsNames, "getOSNames", "GET", "/customers/vm-images/os-names", &[]),
     operation!(OsTypes, "getOSTypes", "GET", "/customers/vm-images/os-types", &[]),
@@ -342,7 +353,7 @@ pub(super) type Found<'a> = (&'static Operation, Vec<(&'static str, &'a str)>);
 /// The operation of a method and a path below `/api/1`: a literal segment wins over a parameter.
 /// The error is a sentence.
 pub(super) fn find<'a>(method: &str, path: &'a str) -> Result<Found<'a>, &'static str> {
-    let fits = OPERATIONS.iter().filter_map(|o| Some((o, fit(o.path, path)?)));
+    let fits = all().filter_map(|o| Some((o, fit(o.path, path)?)));
     let mut fits: Vec<_> = fits.collect();
     fits.sort_by_key(|(_, params)| params.len());
     let Some(best) = fits.first().map(|(o, _)| o.path) else {
@@ -358,7 +369,7 @@ mod tests {
 
     #[test]
     fn every_operation_is_found_by_its_own_path() {
-        for operation in OPERATIONS {
+        for operation in all() {
             let path = operation.path.replace(['{', '}'], "");
             let (found, params) = find(operation.method, &path).unwrap();
             assert_eq!(found.id, operation.id);

@@ -38,8 +38,8 @@ pub struct Rules {
 
     /// What creating an image answers: undeclared today; the id object is from P4 (2022).
     pub create_reply: CreateReply,
-    /// Whether an image's name is unique among the customer's own (409); false: nothing shows
-    /// such a rule for images (13.3 no. 6).
+    /// Whether the name of an image, or of an objectspace, is unique among the customer's own
+    /// (409); false: nothing shows such a rule for these (13.3 no. 6).
     pub unique_names: bool,
     /// With `unique_names`: whether names in the recycle bin count (G8D says so); true.
     pub binned_names_reserved: bool,
@@ -60,6 +60,22 @@ pub struct Rules {
     pub etag: EtagPlace,
     /// Whether finishing checks that every part but the last has `part_size` bytes; true.
     pub check_part_sizes: bool,
+
+    /// How long an objectspace is DEPLOYING after it was made, on the world's clock; 0, because
+    /// creating a cloudspace was seen to last until it is deployed (PU; the rest is inference).
+    #[serde(with = "seconds")]
+    pub objectspace_time: Duration,
+    /// What `r`, `w` and `rw` mean for S3; unknown (10.3).
+    pub key_rights: KeyRights,
+    /// What becomes of locked data when their bucket or objectspace is deleted for good; unknown
+    /// (10.2, 13.3 no. 14), refused by inference.
+    pub locked_data: LockedData,
+    /// Whether an object's key with slashes, encoded, is one step of a path; true, but unknown
+    /// (10.4), else 404.
+    pub slashes_in_keys: bool,
+    /// Whether the S3 address that a linked cloudspace is told is the real one on this machine,
+    /// with its port; false: one in the cloudspace's network, where nothing listens.
+    pub reachable_addresses: bool,
 
     /// Whether optional fields of every reply are null (12.8, PU); false.
     pub nulls: bool,
@@ -101,6 +117,11 @@ impl Default for Rules {
             part_size: 16 << 20,
             etag: EtagPlace::Header,
             check_part_sizes: true,
+            objectspace_time: Duration::ZERO,
+            key_rights: KeyRights::Usual,
+            locked_data: LockedData::Refused,
+            slashes_in_keys: true,
+            reachable_addresses: false,
             nulls: false,
             extra_keys: false,
             ids_as_text: false,
@@ -170,6 +191,28 @@ pub enum CreateReply {
     Text,
     /// `{"success": true}`.
     Success,
+}
+
+/// What a bucket's keys may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyRights {
+    /// `r` reads and lists, `w` writes, `rw` does both and deletes; none changes the bucket
+    /// itself or bypasses a lock.
+    Usual,
+    /// As `MinIO`'s canned policies of these names: `r` gets and does not list, `w` puts and no
+    /// more, `rw` does everything to the bucket.
+    Canned,
+}
+
+/// What becomes of locked data when what holds them is deleted for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockedData {
+    /// The deletion is refused with 409.
+    Refused,
+    /// They go with the rest.
+    Destroyed,
 }
 
 /// Where an uploaded part's `ETag` is.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::error::Error;
-use super::operations::OPERATIONS;
+use super::operations;
 
 /// The operation id of the IAM's token refresh, which the vendor's file does not have.
 pub(super) const REFRESH: &str = "refresh";
@@ -188,9 +188,9 @@ fn parse(spec: &str) -> Result<Fault, String> {
 }
 
 fn known(operation: &str) -> Result<(), String> {
-    let known = ["*", REFRESH].contains(&operation) || OPERATIONS.iter().any(|o| o.id == operation);
+    let known = ["*", REFRESH].contains(&operation) || operations::all().any(|o| o.id == operation);
     known.then_some(()).ok_or_else(|| {
-        let all: Vec<&str> = OPERATIONS.iter().map(|o| o.id).collect();
+        let all: Vec<&str> = operations::all().map(|o| o.id).collect();
         format!("{operation:?} is no operation; there are *, {REFRESH}, {}", all.join(", "))
     })
 }
@@ -292,7 +292,7 @@ fn fits(fault: &Fault, operation: &str, location: Option<&str>) -> bool {
         // A list over all locations has none in its path: there the fault names the broken one.
         (Some(_), None) => {
             fault.kind == Kind::LocationError
-                && matches!(operation, "recycleBin" | "listCloudspaces")
+                && matches!(operation, "recycleBin" | "listCloudspaces" | "listObjectspaces")
         }
     };
     named && placed

@@ -109,7 +109,11 @@ pub(super) fn created(image_id: u64, rules: &Rules) -> Reply {
 }
 
 /// The `locations` of a list over several locations (vco-api.md 12.4), `broken` in error.
-fn statuses(world: &World, names: &[String], broken: Option<&str>) -> (Value, Vec<String>) {
+pub(super) fn statuses(
+    world: &World,
+    names: &[String],
+    broken: Option<&str>,
+) -> (Value, Vec<String>) {
     let chosen = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
     let (mut rows, mut good) = (Vec::new(), Vec::new());
     for site in world.locations.iter().filter(|s| chosen(&s.location)) {
@@ -140,8 +144,9 @@ pub(super) fn recycle_bin(world: &World, customer: &str, broken: Option<&str>) -
         })
     });
     let images: Vec<Value> = rows.collect();
+    let (objectspaces, buckets) = super::objectspace::words::binned(world, customer, &good);
     json!({"locations": statuses, "result": {
-        "objectspaces": [], "cloudspaces": [], "vms": [], "buckets": [], "disks": [],
+        "objectspaces": objectspaces, "cloudspaces": [], "vms": [], "buckets": buckets, "disks": [],
         "cdrom_images": [], "images": images, "vgpus": [],
     }})
 }
@@ -164,7 +169,7 @@ pub(super) fn cloudspaces(
             }]],
             "name": c.name, "update_time": 1_790_000_000, "creation_time": 1_790_000_000,
             "router_type": "default", "cloudspace_mode": "public",
-            "private_network": "192.168.103.0/24", "location": c.location,
+            "private_network": c.network(), "location": c.location,
         })
     };
     let rows: Vec<Value> = world.cloudspaces.iter().filter(shown).map(row).collect();
@@ -176,7 +181,7 @@ pub(super) fn cloudspace(c: &Cloudspace) -> Value {
     json!({
         "cloudspace_id": c.cloudspace_id, "status": c.status,
         "external_network_ip": "203.0.113.10/24", "external_network_id": "5",
-        "private_network": "192.168.103.0/24", "name": c.name, "local_domain": "",
+        "private_network": c.network(), "name": c.name, "local_domain": "",
         "update_time": 1_790_000_000, "creation_time": 1_790_000_000, "router_type": "default",
         "location": c.location, "cloudspace_mode": "public",
     })
@@ -228,6 +233,10 @@ const KEPT: &[&str] = &[
     "access_token",
     "tags",
     "public",
+    "objectspace_id",
+    "objectspace_name",
+    "bucket_name",
+    "key",
 ];
 
 /// Applies `change` to every object in a document, the outermost last.

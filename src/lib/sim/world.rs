@@ -4,7 +4,7 @@
 //! images and VMs are allocated per location (vco-api.md 0.3, inference).
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base64::Engine;
@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
 use super::error::Error;
+pub use super::objectspace::record::{Access, Bucket, Key, Objectspace, Pair};
 use super::rules::{Rules, seconds};
 
 /// The whole cloud.
@@ -26,8 +27,15 @@ pub struct World {
     pub locations: Vec<Site>,
     /// The cloudspaces of all customers.
     pub cloudspaces: Vec<Cloudspace>,
+    /// The objectspaces of all customers, the destroyed ones too.
+    pub objectspaces: Vec<Objectspace>,
+    /// Where versitygw is, which serves the S3 of objectspaces; without it, the one on PATH or
+    /// in `.tools/bin`.
+    pub versitygw: Option<PathBuf>,
     /// How all of it behaves.
     pub rules: Rules,
+    /// The number of the next objectspace; those of a file come first.
+    pub next_objectspace: usize,
 }
 
 impl Default for World {
@@ -199,6 +207,8 @@ pub struct Cloudspace {
     pub name: String,
     /// `DEPLOYED` when it works.
     pub status: String,
+    /// Its network; `192.168.103.0/24` if it is empty (vco-api.md 4.1).
+    pub private_network: String,
     /// Its machines.
     pub vms: Vec<Vm>,
 }
@@ -240,7 +250,10 @@ impl World {
             customers: vec![Customer { customer_id: customer_id.into(), name: "Acme".into() }],
             locations: (0..).zip(locations).map(site).collect(),
             cloudspaces: Vec::new(),
+            objectspaces: Vec::new(),
+            versitygw: None,
             rules: Rules::default(),
+            next_objectspace: 501,
         }
     }
 
@@ -257,22 +270,69 @@ impl World {
     /// Makes a running VM from an image, in a cloudspace of the first customer that is made for
     /// it. Returns the cloudspace's id and the VM's.
     pub fn add_vm(&mut self, location: &str, image_id: u64, name: &str) -> (String, u64) {
-        let number = self.cloudspaces.len() as u64 + 1301;
         let site = self.site(location);
         let vm_id = site.next_vm_id;
         site.next_vm_id += 1;
         let vm = Vm { vm_id, name: name.into(), status: "RUNNING".into(), image_id };
+        let customer = self.customers.first().map_or(String::new(), |c| c.customer_id.clone());
+        let space = format!("{name}-space");
+        let cloudspace_id = self.add_cloudspace(&customer, location, &space, "");
+        if let Some(space) = self.cloudspaces.last_mut() {
+            space.vms.push(vm);
+        }
+        (cloudspace_id, vm_id)
+    }
+
+    /// Makes a cloudspace without machines; an empty network is the usual one. Returns its id.
+    pub fn add_cloudspace(
+        &mut self,
+        customer_id: &str,
+        location: &str,
+        name: &str,
+        private_network: &str,
+    ) -> String {
+        let number = self.cloudspaces.len() as u64 + 1301;
         let cloudspace_id = URL_SAFE_NO_PAD.encode(format!("{location}:{number}"));
         self.cloudspaces.push(Cloudspace {
             cloudspace_id: cloudspace_id.clone(),
             number,
+            customer_id: customer_id.into(),
+            location: location.into(),
+            name: name.into(),
+            status: "DEPLOYED".into(),
+            private_network: private_network.into(),
+            vms: Vec::new(),
+        });
+        cloudspace_id
+    }
+
+    /// Makes an objectspace of the first customer; its server starts when it is needed. Returns
+    /// its id.
+    pub fn add_objectspace(&mut self, location: &str, name: &str) -> String {
+        let mut space = Objectspace {
             customer_id: self.customers.first().map_or(String::new(), |c| c.customer_id.clone()),
             location: location.into(),
-            name: format!("{name}-space"),
-            status: "DEPLOYED".into(),
-            vms: vec![vm],
-        });
-        (cloudspace_id, vm_id)
+            name: name.into(),
+            ..Objectspace::default()
+        };
+        space.complete(self.take_objectspace_number());
+        let id = space.objectspace_id.clone();
+        self.objectspaces.push(space);
+        id
+    }
+
+    /// A number that no objectspace has, nor one that is being made.
+    pub(super) fn take_objectspace_number(&mut self) -> usize {
+        self.next_objectspace += 1;
+        self.next_objectspace - 1
+    }
+
+    /// Fills in what a file left out.
+    pub(super) fn complete(&mut self) {
+        for space in &mut self.objectspaces {
+            space.complete(self.next_objectspace);
+            self.next_objectspace += 1;
+        }
     }
 
     pub(super) fn find_site(&mut self, location: &str) -> Option<&mut Site> {
@@ -283,6 +343,12 @@ impl World {
     pub(super) fn in_use(&self, location: &str, image_id: u64) -> bool {
         let here = self.cloudspaces.iter().filter(|c| c.location == location);
         here.flat_map(|c| &c.vms).any(|vm| vm.image_id == image_id && vm.status != "DESTROYED")
+    }
+}
+
+impl Cloudspace {
+    pub(super) fn network(&self) -> &str {
+        if self.private_network.is_empty() { "192.168.103.0/24" } else { &self.private_network }
     }
 }
 

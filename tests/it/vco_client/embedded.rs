@@ -17,11 +17,11 @@ fn settings(sim: &Sim) -> Config {
     config
 }
 
-async fn customer_of(sim: &Sim) -> Customer {
+pub(super) async fn customer_of(sim: &Sim) -> Customer {
     client(settings(sim)).customer().await.expect("the token names one customer")
 }
 
-fn first() -> Location {
+pub(super) fn first() -> Location {
     "be-mac-dc01-001".parse().expect("it is a location")
 }
 

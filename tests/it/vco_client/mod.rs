@@ -3,6 +3,7 @@
 mod auth;
 mod embedded;
 mod log;
+mod objectspace;
 mod server;
 mod tls;
 mod upload;
