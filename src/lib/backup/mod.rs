@@ -13,6 +13,14 @@
 
 pub mod certificates;
 mod error;
+pub mod hold;
 pub mod kubeadm;
+pub mod lock;
+pub mod node;
+mod target;
 
+pub use crate::s3::{Checksum, Config as S3Config, Mode};
 pub use error::Error;
+pub use lock::LockWish;
+pub use node::Given as EtcdGiven;
+pub use target::Target;
