@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capvco::backup::{Checksum, Error, EtcdGiven, LockWish, Mode, S3Config, Target};
-use capvco::cli::{Session, env};
 use capvco::cli::args::{duration, size, time_limit};
+use capvco::cli::{Session, env};
 use clap::{Args, ValueEnum};
 
 /// Where backups are kept. Keys come from the usual places of AWS tools (`AWS_ACCESS_KEY_ID`,
@@ -95,7 +95,10 @@ impl S3Args {
     /// The bucket, the prefix, and how to reach them.
     pub fn target(&self, session: &Session) -> Result<Target, Error> {
         let bucket = self.s3_bucket.clone().ok_or_else(|| {
-            Error::asked("no bucket is given", "say --s3-bucket NAME, or set CAPVCO_BACKUP_S3_BUCKET")
+            Error::asked(
+                "no bucket is given",
+                "say --s3-bucket NAME, or set CAPVCO_BACKUP_S3_BUCKET",
+            )
         })?;
         Target::new(self.config(bucket, session), &self.s3_prefix)
     }

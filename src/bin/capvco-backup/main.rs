@@ -1,5 +1,6 @@
 //! `capvco-backup`: etcd into object storage under lock, and back.
 
+#[allow(dead_code, reason = "the flags of verbs that are being built")]
 mod args;
 mod hold;
 
@@ -45,11 +46,8 @@ impl Flags for Args {
 }
 
 fn main() -> ExitCode {
-    let program = Program {
-        name: "capvco-backup",
-        pause: clock::pause,
-        variables: Some("CAPVCO_BACKUP"),
-    };
+    let program =
+        Program { name: "capvco-backup", pause: clock::pause, variables: Some("CAPVCO_BACKUP") };
     cli::run(program, body)
 }
 

@@ -77,7 +77,11 @@ impl Report for HoldReport {
     }
 
     fn verdict(&self) -> Verdict {
-        if self.rows.iter().any(|row| row.error.is_some()) { Verdict::Failed } else { Verdict::Done }
+        if self.rows.iter().any(|row| row.error.is_some()) {
+            Verdict::Failed
+        } else {
+            Verdict::Done
+        }
     }
 }
 
@@ -90,16 +94,21 @@ pub async fn run(
     let work = async {
         let bucket = request.target.open(clock).await?;
         let doing = format!("cannot list the objects below {}", request.target.prefix);
-        let versions = bucket.versions(&request.target.prefix).await.map_err(Error::doing(doing))?;
+        let versions =
+            bucket.versions(&request.target.prefix).await.map_err(Error::doing(doing))?;
         let found = choose(&versions, request)?;
         Ok(carry_out(&bucket, request, found).await)
     };
     let stopped = || Err(Error::Interrupted("while holds were being set"));
-    cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)
+    // Boxed: the futures of the S3 client are large.
+    cancel.run_until_cancelled(Box::pin(work)).await.unwrap_or_else(stopped)
 }
 
 /// The versions of every backup asked for, by its name.
-fn choose(versions: &[Version], request: &Request) -> Result<BTreeMap<String, Vec<Version>>, Error> {
+fn choose(
+    versions: &[Version],
+    request: &Request,
+) -> Result<BTreeMap<String, Vec<Version>>, Error> {
     let mut found = BTreeMap::new();
     for backup in &request.backups {
         let mut clusters: BTreeMap<&str, Vec<Version>> = BTreeMap::new();

@@ -62,9 +62,9 @@ fn decide(wish: LockWish, config: &LockConfig, bucket: &str) -> Result<Settled, 
              --lock none",
         )),
         (LockWish::Explicit { mode, seconds }, _) => Ok(locked(Some((mode, seconds)))),
-        (LockWish::None, LockConfig::On { default: Some((mode, _)) }) => {
-            Ok(warned(format!("the bucket {bucket} locks every object ({mode}) although none is asked for")))
-        }
+        (LockWish::None, LockConfig::On { default: Some((mode, _)) }) => Ok(warned(format!(
+            "the bucket {bucket} locks every object ({mode}) although none is asked for"
+        ))),
         (LockWish::None, _) => Ok(Settled::default()),
         (LockWish::BucketDefault, LockConfig::On { default: Some(default) }) => {
             Ok(locked(Some(*default)))

@@ -93,15 +93,14 @@ mod tests {
     #[test]
     fn flags_go_first_and_the_node_fills_in_the_rest() {
         let health = Some("/etc/kubernetes/pki/etcd/healthcheck-client.crt");
-        let table: [(&[&str], Option<&str>, Node, &str, Option<&str>); 5] = [
-            (&[], None, Node::default(), "127.0.0.1:2379", None),
-            (&[], None, kubeadm_node(), "https://127.0.0.1:2379", health),
-            (&["https://a:1"], None, kubeadm_node(), "https://a:1", health),
-            (&["http://a:1"], None, kubeadm_node(), "http://a:1", None),
-            (&[], Some("/c"), kubeadm_node(), "https://127.0.0.1:2379", Some("/c")),
-        ];
-        for (endpoints, cert, node, endpoint, want) in table {
-            let access = given(endpoints, cert).access(&node);
+        for (endpoints, cert, node, endpoint, want) in [
+            (None, None, Node::default(), "127.0.0.1:2379", None),
+            (None, None, kubeadm_node(), "https://127.0.0.1:2379", health),
+            (Some("https://a:1"), None, kubeadm_node(), "https://a:1", health),
+            (Some("http://a:1"), None, kubeadm_node(), "http://a:1", None),
+            (None, Some("/c"), kubeadm_node(), "https://127.0.0.1:2379", Some("/c")),
+        ] {
+            let access = given(endpoints.as_slice(), cert).access(&node);
             assert_eq!(access.endpoints, [endpoint]);
             assert_eq!(access.cert.as_deref(), want.map(std::path::Path::new), "{endpoints:?}");
         }

@@ -59,6 +59,21 @@ pub fn imageresolve() -> Program {
     program(env!("CARGO_BIN_EXE_capvco-imageresolve"))
 }
 
+/// `capvco-backup` with a clean environment.
+pub fn backup() -> Program {
+    program(env!("CARGO_BIN_EXE_capvco-backup"))
+}
+
+/// `capvco-backup` with the bucket of the tests at `s3`, its keys in the environment.
+pub fn backup_at(s3: &super::peers::s3::S3) -> Program {
+    backup()
+        .env("CAPVCO_BACKUP_S3_ENDPOINT", s3.endpoint())
+        .env("CAPVCO_BACKUP_S3_BUCKET", super::peers::s3::BUCKET)
+        .env("AWS_ACCESS_KEY_ID", s3.access_key())
+        .env("AWS_SECRET_ACCESS_KEY", s3.secret_key())
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+}
+
 /// `capvco-e2e` with a clean environment.
 pub fn e2e() -> Program {
     program(env!("CARGO_BIN_EXE_capvco-e2e"))

@@ -1,0 +1,3 @@
+//! `capvco-backup` as its users run it, against real peers.
+
+mod hold;
