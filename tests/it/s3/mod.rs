@@ -1,6 +1,7 @@
 //! The room of object storage against real stores with Object Lock, each unlike AWS in its own
 //! way, and against stores that fail.
 
+mod faults;
 mod locks;
 mod objects;
 mod refusals;

@@ -6,6 +6,7 @@
 
 pub mod bolt;
 pub mod cloud;
+pub mod front;
 pub mod images;
 pub mod liar;
 pub mod peers;
