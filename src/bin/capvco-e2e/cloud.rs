@@ -21,8 +21,8 @@ pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dy
         (env::CUSTOMER_ID, sim.customer()),
         (env::TOKEN, &token),
     ];
-    file.hand_over(session, &settings)?;
     open_objectspaces(&sim, session).await?;
+    file.hand_over(session, &settings)?;
     session.cancel.cancelled().await;
     drop(file);
     sim.stop().await;
