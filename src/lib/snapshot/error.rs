@@ -199,6 +199,30 @@ pub enum Error {
         /// What it should be.
         wanted: Kind,
     },
+    /// A tar archive that is none of ours.
+    #[error("{name}: {what}")]
+    Archive {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A file or folder of this machine that cannot be read or made.
+    #[error("cannot {doing} {path}")]
+    Local {
+        /// Such as `read`.
+        doing: &'static str,
+        /// Which.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is in the way, with another content.
+    #[error("{path} is there already, and it is another one")]
+    InTheWay {
+        /// Which.
+        path: String,
+    },
     /// The stream's bytes do not hold.
     #[error("{name}: {damage}")]
     Damaged {
@@ -276,10 +300,12 @@ impl Fault for Error {
             | Self::NoRecipient
             | Self::NoIdentity { .. }
             | Self::WrongKind { .. } => Class::Usage,
-            Self::ByPassphrase { .. } | Self::NewerAge { .. } | Self::Write { .. } => {
-                Class::Refused
-            }
-            Self::BadHeader { .. } | Self::Damaged { .. } => Class::Invalid,
+            Self::ByPassphrase { .. }
+            | Self::NewerAge { .. }
+            | Self::Write { .. }
+            | Self::Local { .. } => Class::Refused,
+            Self::InTheWay { .. } => Class::Conflict,
+            Self::BadHeader { .. } | Self::Damaged { .. } | Self::Archive { .. } => Class::Invalid,
             Self::Read { .. } => Class::Transient,
         }
     }

@@ -12,6 +12,7 @@
 //! **To add a field to the manifest:** make it optional in reading, write it always, and describe
 //! it in docs/reference/manifest.md.
 
+pub mod archive;
 mod error;
 pub mod identity_file;
 pub mod kind;
@@ -20,6 +21,7 @@ pub mod manifest;
 pub mod pack;
 pub mod passphrase;
 pub mod pipe;
+pub mod retention;
 pub mod seal;
 mod source;
 

@@ -7,9 +7,10 @@
 mod read;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::layout::{ClusterId, Slot};
+use crate::s3::Mode;
 pub use read::{Flaw, LARGEST};
 
 /// The value of `kind`.
@@ -131,19 +132,24 @@ pub enum Encryption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lock {
     /// Who may lift it.
-    pub mode: LockMode,
+    #[serde(serialize_with = "mode")]
+    pub mode: Mode,
     /// Until when it holds.
     pub until: Timestamp,
 }
 
-/// The two modes of Object Lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LockMode {
-    /// Those with a special permission may lift it.
-    Governance,
-    /// Nobody may lift it.
-    Compliance,
+impl Lock {
+    /// A lock as the store tells it: until so many seconds since 1970.
+    #[must_use]
+    pub fn until(mode: Mode, unix: u64) -> Self {
+        let until = i64::try_from(unix).ok().and_then(|unix| Timestamp::from_second(unix).ok());
+        Self { mode, until: until.unwrap_or(Timestamp::MAX) }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn mode<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(mode.as_str())
 }
 
 /// That a backup is another one, encrypted anew.
@@ -231,7 +237,7 @@ pub(in crate::snapshot) mod tests {
             recipients: vec![
                 "age1t7rxyev2z3rw82stdlrrepyc39nvn86l5078zqkf5uasdy86jp6svpy7pa".to_owned(),
             ],
-            lock: Some(Lock { mode: LockMode::Compliance, until: time("2026-12-30T06:00:09Z") }),
+            lock: Some(Lock { mode: Mode::Compliance, until: time("2026-12-30T06:00:09Z") }),
             tool: "capvco-backup 0.1.0".to_owned(),
             rekeyed: None,
         }

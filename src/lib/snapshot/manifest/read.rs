@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    Compression, Content, Data, Encryption, KIND, Lock, LockMode, Manifest, Pki, Raft, Rekeyed,
-    VERSION,
+    Compression, Content, Data, Encryption, KIND, Lock, Manifest, Pki, Raft, Rekeyed, VERSION,
 };
+use crate::s3::Mode;
 
 /// The most bytes of a manifest; ours have about 2000.
 pub const LARGEST: usize = 1 << 20;
@@ -121,7 +121,7 @@ fn pki(fields: &Fields<'_>) -> Result<Pki, Flaw> {
 }
 
 fn lock(fields: &Fields<'_>) -> Result<Lock, Flaw> {
-    let modes = [("governance", LockMode::Governance), ("compliance", LockMode::Compliance)];
+    let modes = [("governance", Mode::Governance), ("compliance", Mode::Compliance)];
     Ok(Lock { mode: fields.one_of("mode", &modes)?, until: fields.time("until")? })
 }
 
