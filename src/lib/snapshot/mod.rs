@@ -13,6 +13,7 @@
 //! it in docs/reference/manifest.md.
 
 pub mod archive;
+pub mod catalog;
 mod error;
 pub mod identity_file;
 pub mod kind;
