@@ -25,5 +25,6 @@ mod source_url;
 mod static_binary;
 #[allow(dead_code, reason = "shared vocabulary: not every test uses every word")]
 mod support;
+mod templates;
 mod transcripts;
 mod vco_client;
