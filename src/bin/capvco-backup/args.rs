@@ -191,6 +191,13 @@ pub struct RecipientArgs {
     recipients_file: Vec<PathBuf>,
 }
 
+impl RecipientArgs {
+    /// The keys and the files, unread.
+    pub fn given(&self) -> (Vec<String>, Vec<PathBuf>) {
+        (self.recipient.clone(), self.recipients_file.clone())
+    }
+}
+
 /// With which keys a backup is opened.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Encryption", about = None, long_about = None)]

@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "the flags of verbs that are being built")]
 mod args;
+mod check;
 mod hold;
 
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ pub struct Args {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Try everything that a backup will need, and say in one table what would go wrong
+    Check(check::CheckFlags),
+
     /// Put a legal hold on a backup, or take it off
     #[command(subcommand)]
     Hold(hold::Verb),
@@ -40,6 +44,7 @@ enum Verb {
 impl Flags for Args {
     fn talk(&self) -> Talk {
         match &self.verb {
+            Verb::Check(flags) => flags.output.talk(),
             Verb::Hold(verb) => verb.flags().output.talk(),
         }
     }
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
 
 async fn body(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
     match args.verb {
+        Verb::Check(flags) => check::run(&flags, &session).await,
         Verb::Hold(verb) => hold::run(&verb, &session).await,
     }
 }

@@ -12,11 +12,13 @@
 //! needed, and a file of its flags in `src/bin/capvco-backup`.
 
 pub mod certificates;
+pub mod check;
 mod error;
 pub mod hold;
 pub mod kubeadm;
 pub mod lock;
 pub mod node;
+pub mod recipients;
 mod target;
 
 pub use crate::s3::{Checksum, Config as S3Config, Mode};

@@ -1,0 +1,60 @@
+//! The flags of `capvco-backup check`.
+
+use std::path::PathBuf;
+
+use capvco::backup::{Error, check};
+use capvco::cli::{OutputArgs, Session};
+use capvco::clock;
+use capvco::fault::Fault;
+use capvco::report::Verdict;
+use clap::Args;
+
+use crate::args::{EtcdArgs, LockArgs, RecipientArgs, S3Args};
+
+#[derive(Debug, Args)]
+pub struct CheckFlags {
+    #[command(flatten)]
+    etcd: EtcdArgs,
+
+    /// Where the node's certificates are
+    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes/pki", help_heading = "Node")]
+    pki_dir: PathBuf,
+
+    #[command(flatten)]
+    recipients: RecipientArgs,
+
+    /// Backups are to be readable for everybody who may read the bucket
+    #[arg(long, help_heading = "Encryption")]
+    no_encrypt: bool,
+
+    #[command(flatten)]
+    lock: LockArgs,
+
+    #[command(flatten)]
+    s3: S3Args,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl CheckFlags {
+    fn request(&self, session: &Session) -> Result<check::Request, Error> {
+        let (recipients, recipients_files) = self.recipients.given();
+        Ok(check::Request {
+            target: self.s3.target(session)?,
+            lock: self.lock.wish()?,
+            lock_unverified_ok: self.lock.lock_unverified_ok,
+            etcd: self.etcd.given(),
+            pki_dir: self.pki_dir.clone(),
+            recipients,
+            recipients_files,
+            no_encrypt: self.no_encrypt,
+        })
+    }
+}
+
+pub async fn run(flags: &CheckFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
+    let request = flags.request(session)?;
+    let report = check::run(&request, clock::System::shared(), &session.cancel).await?;
+    Ok(session.print(&report, flags.output.output))
+}

@@ -1,0 +1,56 @@
+//! What lies on this machine: certificates and public keys.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::super::certificates;
+use super::super::node::Node;
+use super::super::recipients as keys;
+use super::report::{Outcome, Row};
+use super::{Request, judge};
+
+/// The certificates below kubeadm's folder that a control plane cannot do without
+/// (kubeadm 1.36 `cmd/kubeadm/app/phases/certs`).
+const KUBEADMS: [&str; 5] =
+    ["ca.crt", "etcd/ca.crt", "etcd/server.crt", "etcd/peer.crt", "etcd/healthcheck-client.crt"];
+
+/// The days that are left to every certificate in use.
+pub fn certificates(request: &Request, node: &Node, now: f64) -> Vec<Row> {
+    let access = request.etcd.access(node);
+    let mut paths: BTreeSet<PathBuf> =
+        [access.ca, access.cert, request.target.s3.ca_file.clone()].into_iter().flatten().collect();
+    if node.etcd.is_some() {
+        let below = KUBEADMS.iter().map(|name| request.pki_dir.join(name));
+        paths.extend(below.filter(|path| path.exists()));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is after 1970")]
+    let now = now as u64;
+    paths.iter().map(|path| of_file(path, now)).collect()
+}
+
+fn of_file(path: &Path, now: u64) -> Row {
+    let name = path.display().to_string();
+    match certificates::read(path) {
+        Ok(found) => match found.iter().map(|one| one.days_left(now)).min() {
+            Some(days) => judge::days_left(&name, days),
+            None => Row::new("certificates", name, Outcome::Failed, "it holds no certificate"),
+        },
+        Err(error) => Row::of_error("certificates", name, Outcome::Failed, &error),
+    }
+}
+
+/// For whom backups are encrypted.
+pub fn recipients(request: &Request) -> Vec<Row> {
+    match keys::read(&request.recipients, &request.recipients_files) {
+        Ok((found, remarks)) => {
+            let count = found.map_or(0, |all| all.len());
+            let told = |remark| Row::new("encryption", "recipients", Outcome::Warning, remark);
+            let mut rows = vec![judge::recipients(count, request.no_encrypt)];
+            rows.extend(remarks.into_iter().map(told));
+            rows
+        }
+        Err(error) => {
+            vec![Row::of_error("encryption", "recipients", Outcome::Failed, &error)]
+        }
+    }
+}
