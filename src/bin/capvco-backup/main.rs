@@ -4,61 +4,15 @@
 mod args;
 mod check;
 mod hold;
+mod verbs;
 
 use std::process::ExitCode;
 
-use capvco::cli::args::Talk;
-use capvco::cli::{self, Flags, Program, Session};
+use capvco::cli::{self, Program};
 use capvco::clock;
-use capvco::fault::Fault;
-use capvco::report::Verdict;
-use clap::{Parser, Subcommand};
-
-const AFTER: &str = "\
-Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
-ETCDCTL_ENDPOINTS. Keys for S3 come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the other usual
-places.
-
-Exit codes: 0 done; 1 what was to be shown is not so; 2 wrong flags; 3 refused before anything was
-changed; 4 etcd or the S3 server failed, try again later; 5 failed, and something was left behind.";
-
-/// Backups of etcd in object storage: verified, encrypted, under lock; and the way back
-#[derive(Debug, Parser)]
-#[command(after_help = AFTER)]
-pub struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-/// What is to be done.
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Try everything that a backup will need, and say in one table what would go wrong
-    Check(check::CheckFlags),
-
-    /// Put a legal hold on a backup, or take it off
-    #[command(subcommand)]
-    Hold(hold::Verb),
-}
-
-impl Flags for Args {
-    fn talk(&self) -> Talk {
-        match &self.verb {
-            Verb::Check(flags) => flags.output.talk(),
-            Verb::Hold(verb) => verb.flags().output.talk(),
-        }
-    }
-}
 
 fn main() -> ExitCode {
     let program =
         Program { name: "capvco-backup", pause: clock::pause, variables: Some("CAPVCO_BACKUP") };
-    cli::run(program, body)
-}
-
-async fn body(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
-    match args.verb {
-        Verb::Check(flags) => check::run(&flags, &session).await,
-        Verb::Hold(verb) => hold::run(&verb, &session).await,
-    }
+    cli::run(program, verbs::run)
 }
