@@ -17,6 +17,7 @@ pub mod db;
 mod error;
 mod probe;
 pub mod receive;
+pub mod restore;
 mod stream;
 mod trouble;
 mod version;

@@ -34,7 +34,7 @@ fn compare(path: &Path) -> Summary {
 }
 
 /// A snapshot that etcd itself took.
-fn snapshot(etcd: &Etcd) -> (TempDir, PathBuf) {
+pub fn snapshot(etcd: &Etcd) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.db");
     etcd.etcdctl(&["snapshot", "save", path.to_str().unwrap()]);

@@ -2,6 +2,7 @@
 
 mod calls;
 mod figures;
+mod restore;
 mod secure;
 mod snapshot;
 

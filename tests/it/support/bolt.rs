@@ -13,6 +13,8 @@ pub struct Layout {
     pub page_size: usize,
     /// Most elements a page.
     pub fanout: usize,
+    /// Most rows a leaf.
+    pub leaf_rows: usize,
     /// Buckets of at most this many bytes are inline; bbolt's own rule is a quarter page.
     pub inline: usize,
     /// Pages that are left free, between those in use.
@@ -23,7 +25,9 @@ pub struct Layout {
 
 impl Layout {
     pub fn of(page_size: usize) -> Self {
-        Self { page_size, fanout: usize::MAX, inline: page_size / 4, free: 0, freelist: false }
+        let most = usize::MAX;
+        let inline = page_size / 4;
+        Self { page_size, fanout: most, leaf_rows: most, inline, free: 0, freelist: false }
     }
 
     /// The whole file.
@@ -85,13 +89,25 @@ impl File<'_> {
     fn tree(&mut self, rows: &Rows, flags: u32) -> u64 {
         let all: Vec<_> = rows.iter().collect();
         let mut level = Vec::new();
-        for part in self.parts(&all, |(key, value)| key.len() + value.len()) {
+        let rows = self.layout.fanout.min(self.layout.leaf_rows);
+        for part in self.parts(&all, rows, |(key, value)| key.len() + value.len()) {
             let key = part.first().map_or_else(Vec::new, |(key, _)| (*key).clone());
             level.push((key, self.add(leaf(part, flags))));
         }
         while level.len() > 1 {
             let mut above = Vec::new();
-            for part in self.parts(&level, |(key, _)| key.len()) {
+            let mut parts = self.parts(&level, self.layout.fanout, |(key, _)| key.len());
+            // bbolt never writes a branch with a single child, and stumbles over one.
+            if let [.., before, last] = &mut parts[..]
+                && last.len() == 1
+            {
+                let cut = level.len() - before.len() - 1;
+                let both = &level[cut..];
+                (*before, *last) =
+                    both.split_at(if both.len() > 3 { both.len() / 2 } else { both.len() });
+            }
+            parts.retain(|part| !part.is_empty());
+            for part in parts {
                 above.push((part[0].0.clone(), self.add(branch(part))));
             }
             level = above;
@@ -100,11 +116,11 @@ impl File<'_> {
     }
 
     /// Cuts a level into pages.
-    fn parts<'b, T>(&self, all: &'b [T], size: impl Fn(&T) -> usize) -> Vec<&'b [T]> {
+    fn parts<'b, T>(&self, all: &'b [T], most: usize, size: impl Fn(&T) -> usize) -> Vec<&'b [T]> {
         let (mut parts, mut start, mut used) = (Vec::new(), 0, 16);
         for (at, one) in all.iter().enumerate() {
             let needs = 16 + size(one);
-            let full = used + needs > self.layout.page_size || at - start >= self.layout.fanout;
+            let full = used + needs > self.layout.page_size || at - start >= most;
             if at > start && full {
                 parts.push(&all[start..at]);
                 (start, used) = (at, 16);

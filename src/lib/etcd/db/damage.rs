@@ -48,11 +48,11 @@ pub enum Damage {
 }
 
 impl Damage {
-    pub(super) fn page(page: u64, what: impl Into<String>) -> Self {
+    pub(in crate::etcd) fn page(page: u64, what: impl Into<String>) -> Self {
         Self::Page { page, what: what.into() }
     }
 
-    pub(super) fn bucket(name: &[u8], what: impl Into<String>) -> Self {
+    pub(in crate::etcd) fn bucket(name: &[u8], what: impl Into<String>) -> Self {
         Self::Bucket { bucket: String::from_utf8_lossy(name).into_owned(), what: what.into() }
     }
 }

@@ -133,7 +133,6 @@ impl Meta {
         self.high_water * self.page_size as u64
     }
 
-    #[allow(dead_code, reason = "a restore writes")]
     /// The page that says this, number `id` (0 or 1), of a whole page's size.
     pub fn write(&self, id: u64) -> Vec<u8> {
         let mut page = vec![0; self.page_size as usize];
@@ -176,7 +175,6 @@ impl Header {
         })
     }
 
-    #[allow(dead_code, reason = "a restore writes")]
     pub fn write(&self, page: &mut [u8]) {
         page[..8].copy_from_slice(&self.id.to_le_bytes());
         page[8..10].copy_from_slice(&self.flags.to_le_bytes());

@@ -28,7 +28,6 @@ impl Revision {
         (key[8] == b'_').then_some((Self { main, sub }, deleted))
     }
 
-    #[allow(dead_code, reason = "a restore writes")]
     /// The key that etcd writes for a revision that is no deletion.
     pub fn key(self) -> [u8; 17] {
         let mut key = [b'_'; 17];

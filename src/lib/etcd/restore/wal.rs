@@ -1,0 +1,148 @@
+//! The first segment of a write-ahead log: a cluster whose members have just been agreed on.
+//!
+//! Records and framing as in etcd's `server/storage/wal/{wal,encoder}.go` and
+//! `wal/walpb/record.proto`, entries as in raft's `raftpb/raft.proto` (v3.5.35 to v3.7.3). Every
+//! number is written, zeros too, as etcd's own encoder does.
+
+use prost::Message;
+
+use super::plan::Prepared;
+
+/// The segment's name: sequence 0, first index 0.
+pub(super) const NAME: &str = "0000000000000000-0000000000000000.wal";
+/// etcd reserves this much for a segment (`SegmentSizeBytes`).
+pub(super) const SEGMENT: u64 = 64_000_000;
+
+/// The kinds of record.
+mod kind {
+    pub const METADATA: i64 = 1;
+    pub const ENTRY: i64 = 2;
+    pub const STATE: i64 = 3;
+    pub const CRC: i64 = 4;
+    pub const SNAPSHOT: i64 = 5;
+}
+
+const TERM: u64 = 1;
+/// `raftpb.EntryConfChange`.
+const CONF_CHANGE: i32 = 1;
+/// `raftpb.ConfChangeAddNode`.
+const ADD_NODE: i32 = 0;
+
+#[derive(Clone, PartialEq, Message)]
+struct Record {
+    #[prost(int64, required, tag = "1")]
+    kind: i64,
+    #[prost(uint32, required, tag = "2")]
+    crc: u32,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    data: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Metadata {
+    #[prost(uint64, required, tag = "1")]
+    node_id: u64,
+    #[prost(uint64, required, tag = "2")]
+    cluster_id: u64,
+}
+
+/// Who votes: `raftpb.ConfState`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ConfState {
+    /// Their ids, ascending.
+    #[prost(uint64, repeated, packed = "false", tag = "1")]
+    pub voters: Vec<u64>,
+    /// No change of two steps is under way.
+    #[prost(bool, required, tag = "5")]
+    pub auto_leave: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Snapshot {
+    #[prost(uint64, required, tag = "1")]
+    index: u64,
+    #[prost(uint64, required, tag = "2")]
+    term: u64,
+    #[prost(message, optional, tag = "3")]
+    conf_state: Option<ConfState>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ConfChange {
+    #[prost(uint64, required, tag = "1")]
+    id: u64,
+    #[prost(int32, required, tag = "2")]
+    kind: i32,
+    #[prost(uint64, required, tag = "3")]
+    node_id: u64,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    context: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Entry {
+    #[prost(int32, required, tag = "1")]
+    kind: i32,
+    #[prost(uint64, required, tag = "2")]
+    term: u64,
+    #[prost(uint64, required, tag = "3")]
+    index: u64,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    data: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct HardState {
+    #[prost(uint64, required, tag = "1")]
+    term: u64,
+    #[prost(uint64, required, tag = "2")]
+    vote: u64,
+    #[prost(uint64, required, tag = "3")]
+    commit: u64,
+}
+
+/// Writes records, each with the running checksum of all data before it.
+#[derive(Debug, Default)]
+struct Encoder {
+    crc: u32,
+    out: Vec<u8>,
+}
+
+impl Encoder {
+    fn record(&mut self, kind: i64, data: Option<Vec<u8>>) {
+        self.crc = crc32c::crc32c_append(self.crc, data.as_deref().unwrap_or_default());
+        let record = Record { kind, crc: self.crc, data }.encode_to_vec();
+        let pad = (8 - record.len() % 8) % 8;
+        // The length in the lower 56 bits; above it, if the frame is filled up, by how much.
+        let mark = if pad == 0 { 0 } else { (0x80 | pad as u64) << 56 };
+        self.out.extend((record.len() as u64 | mark).to_le_bytes());
+        self.out.extend(&record);
+        self.out.resize(self.out.len() + pad, 0);
+    }
+
+    fn message(&mut self, kind: i64, message: &impl Message) {
+        self.record(kind, Some(message.encode_to_vec()));
+    }
+}
+
+/// The records of a member's first segment.
+pub(super) fn segment(prepared: &Prepared) -> Vec<u8> {
+    let mut log = Encoder::default();
+    let (node_id, cluster_id) = (prepared.member_id, prepared.cluster_id);
+    log.record(kind::CRC, None);
+    log.message(kind::METADATA, &Metadata { node_id, cluster_id });
+    log.message(kind::SNAPSHOT, &Snapshot { index: 0, term: 0, conf_state: None });
+    for (index, member) in (1..).zip(&prepared.members) {
+        let (node_id, context) = (member.id, Some(member.json()));
+        let change = ConfChange { id: 0, kind: ADD_NODE, node_id, context };
+        let data = Some(change.encode_to_vec());
+        log.message(kind::ENTRY, &Entry { kind: CONF_CHANGE, term: TERM, index, data });
+    }
+    let commit = prepared.members.len() as u64;
+    let voters: Vec<u64> = prepared.members.iter().map(|member| member.id).collect();
+    let vote = voters.first().copied().unwrap_or_default();
+    log.message(kind::STATE, &HardState { term: TERM, vote, commit });
+    let conf_state = Some(ConfState { voters, auto_leave: false });
+    log.message(kind::SNAPSHOT, &Snapshot { index: commit, term: TERM, conf_state });
+    log.out
+}
