@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::figures::snapshot;
 use crate::support::bolt::{self, Layout, Rows};
-use crate::support::peers::etcd::{Builder, Cluster, Etcd, etcdutl, initial_cluster};
+use crate::support::peers::etcd::{Builder, Cluster, Etcd, LINES, etcdutl, initial_cluster};
 use crate::support::peers::fill::Values;
 use crate::support::peers::tls::Tls;
 
@@ -206,16 +206,16 @@ fn of_3_7_with_one_member_and_three() {
 fn over_tls_among_peers_and_to_clients() {
     let (_folder, path) = taken("3.6");
     let (folder, tls) = (tempfile::tempdir().unwrap(), Arc::new(Tls::new()));
-    let plain = members("3.6", 3);
+    let built = members("3.6", 3);
     let secure = |text: String| text.replace("http:", "https:");
-    let cluster = secure(initial_cluster(&plain));
+    let cluster = secure(initial_cluster(&built));
     let mut peers = Vec::new();
-    for (at, member) in plain.iter().enumerate() {
+    for (at, member) in built.iter().enumerate() {
         let path_of = folder.path().join(format!("m{at}"));
-        let mut plan = plan(&plain, at, true, Some("3.6"));
-        plan.initial_cluster.iter_mut().for_each(|(_, url)| *url = secure(url.clone()));
-        plan.advertise_peer_urls = vec![secure(member.peer_url())];
-        native(&path, &plan, &path_of);
+        let mut told = plan(&built, at, true, Some("3.6"));
+        told.initial_cluster.iter_mut().for_each(|(_, url)| *url = secure(url.clone()));
+        told.advertise_peer_urls = vec![secure(member.peer_url())];
+        native(&path, &told, &path_of);
         let url = secure(member.peer_url());
         let mut member = member.clone().data_dir(path_of).client_auth(&tls);
         for (flag, value) in [
@@ -237,7 +237,7 @@ fn over_tls_among_peers_and_to_clients() {
 
 #[test]
 fn a_member_can_join_what_was_restored() {
-    for line in ["3.5", "3.6", "3.7"] {
+    for line in LINES {
         let (_folder, path) = taken(line);
         let folder = tempfile::tempdir().unwrap();
         let built = members(line, 2);
@@ -288,5 +288,47 @@ fn of_files_that_no_etcd_here_would_make() {
         let expected = Db::open(&path).unwrap().summary().unwrap();
         assert_eq!(found.revision, (expected.revision.max(0)) + 1_000_000_000, "{what}");
         assert_eq!(found.count as u64, expected.live_keys, "{what}");
+    }
+}
+
+#[test]
+fn a_log_and_a_database_of_any_plan_are_read_by_etcdutl() {
+    let (_folder, path) = taken("3.6");
+    let names = ["m", "cp-1.example", "Küche", "a&b<c>", "0"];
+    for round in 0..24_usize {
+        let folder = tempfile::tempdir().unwrap();
+        let count = 1 + round * 7 % 13;
+        let url = |at: usize| match (at + round) % 4 {
+            0 => format!("http://10.0.{round}.{at}:2380"),
+            1 => format!("https://[fd00::{round}:{at}]:12380"),
+            2 => format!("unix://socket-{at}"),
+            _ => format!("https://{}.example:{}", "x".repeat(1 + at * 5), 1 + at),
+        };
+        let name = |at: usize| format!("{}{at}", names[(at + round) % names.len()]);
+        let mut cluster: Vec<(String, String)> = (0..count).map(|at| (name(at), url(at))).collect();
+        if round % 3 == 0 {
+            cluster.push((name(0), "http://second.example:1".to_owned()));
+        }
+        let plan = Plan {
+            name: name(round % count),
+            initial_cluster: cluster,
+            advertise_peer_urls: Vec::new(),
+            token: "t".repeat(round * 3),
+            bump: (round % 2 == 0).then_some(1 << (round * 2)),
+            mark_compacted: round % 2 == 0,
+            target_version: None,
+            force: false,
+        };
+        let data_dir = folder.path().join("data");
+        let restored = native(&path, &plan, &data_dir);
+        let data_dir = data_dir.to_str().unwrap();
+        // It reads the whole log, checksums included, and compares it with the database.
+        for line in ["3.6", "3.7"] {
+            etcdutl(line, &["migrate", "--data-dir", data_dir, "--target-version", "3.6"]);
+        }
+        let db = restored.files[0].to_str().unwrap();
+        let hash = etcdutl("3.6", &["hashkv", "-w", "json", db]);
+        let hash: serde_json::Value = serde_json::from_str(&hash).unwrap();
+        assert_eq!(hash["hashRevision"], restored.revision, "{hash}");
     }
 }

@@ -289,11 +289,12 @@ impl Passing {
             Some(Place::Inline) => return Ok(facts.revision),
             None => return Ok(0),
         };
-        for _ in 0..MAX_DEPTH {
+        for depth in 0..MAX_DEPTH {
             let node = usize::try_from(page).ok().and_then(|page| self.nodes.get(page));
             match *node.ok_or_else(unclear)? {
                 0 => return Err(unclear()),
-                EMPTY => return Ok(0),
+                EMPTY if depth == 0 => return Ok(0),
+                EMPTY => return Err(unclear()),
                 node if node & BRANCH != 0 => page = node & !BRANCH,
                 revision => return i64::try_from(revision).map_err(|_| unclear()),
             }

@@ -90,7 +90,7 @@ mod tests {
         let id = member_id(&urls, "etcd-cluster");
         assert_eq!(format!("{id:x}"), "8e9e05c52164694d");
         let member = NewMember { id, peer_urls: urls, name: "default".to_owned() };
-        assert_eq!(format!("{:x}", cluster_id(&[member.clone()])), "cdf818194e3a8c32");
+        assert_eq!(format!("{:x}", cluster_id(std::slice::from_ref(&member))), "cdf818194e3a8c32");
         assert_eq!(
             String::from_utf8(member.json()).unwrap(),
             r#"{"id":10276657743932975437,"peerURLs":["http://localhost:2380"],"name":"default"}"#

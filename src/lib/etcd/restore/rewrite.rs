@@ -141,6 +141,9 @@ fn bumped(
     Ok(bucket_on_pages(root, bucket.sequence))
 }
 
+/// Branches from a root down, each with its children.
+type Path = Vec<Vec<Child>>;
+
 /// What became of the top of a path: its page, and what is beside it if that was not enough.
 struct Top {
     page: u64,
@@ -150,7 +153,7 @@ struct Top {
 /// Hangs a new child behind the last leaf below the right-most path, lowest branch first. A branch
 /// that is full is halved: bbolt takes a branch with a single child for damage when it deletes
 /// below it (`node.rebalance` in its `node.go`).
-fn new_path(new: &mut Appended, mut path: Vec<Vec<Child>>, root: u64, child: Child) -> Top {
+fn new_path(new: &mut Appended, mut path: Path, root: u64, child: Child) -> Top {
     let leaf = path.last().and_then(|children| children.last()).map_or(root, |(_, page)| *page);
     let mut top = Top { page: leaf, beside: Some(child) };
     while let Some(mut children) = path.pop() {
@@ -171,8 +174,8 @@ fn halve(children: &mut Vec<Child>) -> Vec<Child> {
 
 /// The branches from `root` down to the last leaf, and the first key of the root; none if the
 /// root is an empty leaf.
-fn right_most(db: &Db, root: u64) -> Result<(Vec<Vec<Child>>, Option<Vec<u8>>), Damage> {
-    let (mut path, mut page) = (Vec::new(), root);
+fn right_most(db: &Db, root: u64) -> Result<(Path, Option<Vec<u8>>), Damage> {
+    let (mut path, mut page) = (Path::new(), root);
     while path.len() < MAX_DEPTH {
         let (header, bytes) = read(db, page)?;
         if header.flags != flag::BRANCH {
@@ -189,7 +192,7 @@ fn right_most(db: &Db, root: u64) -> Result<(Vec<Vec<Child>>, Option<Vec<u8>>), 
     Err(Damage::page(root, "the tree is deeper than a tree can be"))
 }
 
-fn first_of(path: &[Vec<Child>]) -> Option<Vec<u8>> {
+fn first_of(path: &Path) -> Option<Vec<u8>> {
     path.first()?.first().map(|(key, _)| key.clone())
 }
 

@@ -95,7 +95,7 @@ fn a_restored_database_differs_only_in_what_a_new_cluster_needs() {
 #[test]
 fn a_bump_adds_one_row_and_marks_it_compacted_in_every_shape_of_tree() {
     for layout in layouts() {
-        for n in [0, 1, 3, 40, 120, 900] {
+        for n in [0_usize, 1, 3, 40, 120, 900] {
             let file = layout.write(&etcd(rows(n), "3.6.0"));
             let (before, after, prepared) = restore(&file, &plan(1, true));
             let raised = before.revision + 1_000_000_000;
@@ -116,7 +116,7 @@ fn full_branches_get_a_sibling_up_to_a_new_root() {
         let file = layout.write(&etcd(rows, "3.6.0"));
         let (before, after, _) = restore(&file, &plan(3, true));
         assert_eq!(after.revision, before.revision + 1_000_000_000, "{n}");
-        assert_eq!(bucket(&after, "key").entries, n as u64 + 1);
+        assert_eq!(bucket(&after, "key").entries, bucket(&before, "key").entries + 1);
     }
 }
 
@@ -151,7 +151,7 @@ fn a_database_of_3_4_gets_what_newer_ones_ask_for_unless_3_4_is_to_read_it() {
 #[test]
 fn what_is_behind_the_last_page_is_cut_off() {
     let mut file = Layout::of(4096).write(&etcd(rows(50), "3.6.0"));
-    file.extend([0xAA; 100_032]);
+    file.extend(vec![0xAA; 100_032]);
     let (before, after, _) = restore(&file, &plan(1, false));
     assert!(after.size > before.size && after.size < file.len() as u64);
 }

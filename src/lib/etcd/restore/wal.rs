@@ -146,3 +146,92 @@ pub(super) fn segment(prepared: &Prepared) -> Vec<u8> {
     log.message(kind::SNAPSHOT, &Snapshot { index: commit, term: TERM, conf_state });
     log.out
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::etcd::restore::{NewMember, Version};
+
+    /// Reads frames as etcd's decoder does: until one has no length.
+    fn read(mut bytes: &[u8]) -> Vec<Record> {
+        let (mut records, mut crc) = (Vec::new(), 0);
+        while let Some((head, rest)) = bytes.split_first_chunk::<8>() {
+            let field = u64::from_le_bytes(*head);
+            if field == 0 {
+                break;
+            }
+            let pad = if field >> 63 == 1 { (field >> 56) & 0x7 } else { 0 };
+            let len = usize::try_from(field & ((1 << 56) - 1)).unwrap();
+            let end = len + usize::try_from(pad).unwrap();
+            assert_eq!(end % 8, 0, "a frame is whole words");
+            let record = Record::decode(&rest[..len]).unwrap();
+            crc = crc32c::crc32c_append(crc, record.data.as_deref().unwrap_or_default());
+            assert_eq!(record.crc, crc, "the checksum runs over all data before it");
+            records.push(record);
+            bytes = &rest[end..];
+        }
+        records
+    }
+
+    fn prepared(names: &[String], me: usize) -> Prepared {
+        let member = |(id, name): (u64, &String)| NewMember {
+            id: id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            peer_urls: vec![format!("https://{name}:2380")],
+            name: name.clone(),
+        };
+        let mut members: Vec<NewMember> = (1..).zip(names).map(member).collect();
+        members.sort_by_key(|member| member.id);
+        Prepared {
+            member_id: members[me % members.len()].id,
+            cluster_id: u64::MAX,
+            bumped_to: None,
+            revision: 1,
+            lowest_etcd: Version::line(3, 5),
+            forced: false,
+            since_3_5: true,
+            members,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read_again(
+            names in prop::collection::vec("[a-z&<\\PC]{0,40}", 1..40),
+            me in any::<usize>(),
+        ) {
+            let prepared = prepared(&names, me);
+            let mut file = segment(&prepared);
+            file.resize(file.len() + 4096, 0);
+            let records = read(&file);
+            let kinds: Vec<i64> = records.iter().map(|record| record.kind).collect();
+            let count = names.len();
+            let expected = [&[4, 1, 5][..], &vec![2; count], &[3, 5]].concat();
+            prop_assert_eq!(kinds, expected);
+            let data = |at: usize| records[at].data.clone().unwrap();
+            let metadata = Metadata::decode(&data(1)[..]).unwrap();
+            prop_assert_eq!(metadata.node_id, prepared.member_id);
+            for (index, member) in prepared.members.iter().enumerate() {
+                let entry = Entry::decode(&data(3 + index)[..]).unwrap();
+                prop_assert_eq!((entry.kind, entry.term, entry.index), (1, 1, index as u64 + 1));
+                let change = ConfChange::decode(&entry.data.unwrap()[..]).unwrap();
+                prop_assert_eq!(change.node_id, member.id);
+                prop_assert_eq!(change.context.unwrap(), member.json());
+            }
+            let state = HardState::decode(&data(3 + count)[..]).unwrap();
+            prop_assert_eq!((state.term, state.commit), (1, count as u64));
+            prop_assert_eq!(state.vote, prepared.members[0].id);
+            let last = Snapshot::decode(&data(4 + count)[..]).unwrap();
+            prop_assert_eq!((last.index, last.term), (count as u64, 1));
+            prop_assert_eq!(last.conf_state.unwrap().voters.len(), count);
+        }
+    }
+
+    #[test]
+    fn the_first_records_are_those_of_etcd_to_the_byte() {
+        let file = segment(&prepared(&["a".to_owned()], 0));
+        // CRC of nothing; 4 bytes and 4 of padding.
+        assert_eq!(file[..16], [4, 0, 0, 0, 0, 0, 0, 0x84, 8, 4, 16, 0, 0, 0, 0, 0]);
+    }
+}

@@ -39,7 +39,7 @@ pub fn write(prepared: &Prepared, db_file: &Path, member_dir: &Path) -> Result<R
     }
     let rewritten = rewrite(&Db::open(db_file)?, prepared)?;
     let db_bytes = rewritten.meta.bytes();
-    rewrite_file(db_file, rewritten)?;
+    rewrite_file(db_file, &rewritten)?;
     let db = snaps.join("db");
     fs::rename(db_file, &db).map_err(Error::write(&db))?;
     let members = snaps.join(snap::name(prepared));
@@ -70,7 +70,7 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
 
 /// Pages first, then one meta page, then the other: whenever this ends, the file is the old one or
 /// the new one.
-fn rewrite_file(path: &Path, new: Rewritten) -> Result<(), Error> {
+fn rewrite_file(path: &Path, new: &Rewritten) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
