@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use capvco::backup::{Checksum, Error, EtcdGiven, LockWish, Mode, S3Config, Target};
+use capvco::backup::{
+    AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Mode, S3Config, Target,
+    identities,
+};
 use capvco::cli::args::{duration, size, time_limit};
+use capvco::cli::passphrase::{NoPassphrase, passphrase};
 use capvco::cli::{Session, env};
+use capvco::fault::chain;
 use clap::{Args, ValueEnum};
+use secrecy::SecretString;
 
 /// Where backups are kept. Keys come from the usual places of AWS tools (`AWS_ACCESS_KEY_ID`,
 /// `~/.aws/credentials`, …), never from a flag.
@@ -210,6 +216,39 @@ pub struct IdentityArgs {
     /// `CAPVCO_BACKUP_PASSPHRASE`, or the terminal is asked]
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
+}
+
+impl IdentityArgs {
+    /// All keys that are given; none where there are none. Somebody may have to type a
+    /// passphrase, so that Ctrl-C ends the waiting.
+    pub async fn read(&self, session: &Session) -> Result<Option<Identities>, Error> {
+        let (files, ask) = (self.identity.clone(), Ask(self.passphrase_file.clone()));
+        let reading = tokio::task::spawn_blocking(move || identities::read(&files, &ask));
+        let Some(read) = session.cancel.run_until_cancelled(reading).await else {
+            return Err(Error::Interrupted("while the identities were read"));
+        };
+        let read = read.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()));
+        let (all, remarks) = read?;
+        for remark in &remarks {
+            session.progress.warn(remark);
+        }
+        Ok(all)
+    }
+}
+
+/// Where the passphrase of an identity file comes from.
+struct Ask(Option<PathBuf>);
+
+impl AskPassphrase for Ask {
+    fn ask(&self, what: &str) -> Result<SecretString, String> {
+        passphrase(what, self.0.as_deref()).map_err(|error| match error {
+            NoPassphrase::NobodyThere(_) => {
+                "a passphrase is needed, and there is no terminal to ask on".to_owned()
+            }
+            NoPassphrase::Empty(_) => "the passphrase is empty".to_owned(),
+            error => chain(&error),
+        })
+    }
 }
 
 /// How what is stored is locked.

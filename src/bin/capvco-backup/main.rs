@@ -3,8 +3,12 @@
 #[allow(dead_code, reason = "the flags of verbs that are being built")]
 mod args;
 mod check;
+mod freshness;
 mod hold;
+mod list;
+mod prune;
 mod verbs;
+mod verify;
 
 use std::process::ExitCode;
 

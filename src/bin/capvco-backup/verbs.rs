@@ -6,7 +6,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::{Parser, Subcommand};
 
-use crate::{check, hold};
+use crate::{check, freshness, hold, list, prune, verify};
 
 const AFTER: &str = "\
 Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
@@ -29,6 +29,14 @@ pub struct Args {
 enum Verb {
     /// Try everything that a backup will need, and say in one table what would go wrong
     Check(Box<check::CheckFlags>),
+    /// Say what backups there are, and what is in them
+    List(Box<list::ListFlags>),
+    /// Say how old the newest good backup is, and whether that is too old
+    Status(Box<freshness::StatusFlags>),
+    /// Hold a backup against its manifest, down to the database's structure
+    Verify(Box<verify::VerifyFlags>),
+    /// Remove backups that no rule keeps, and what was left behind
+    Prune(Box<prune::PruneFlags>),
     /// Put a legal hold on a backup, or take it off
     #[command(subcommand)]
     Hold(Box<hold::Verb>),
@@ -38,6 +46,10 @@ impl Flags for Args {
     fn talk(&self) -> Talk {
         match &self.verb {
             Verb::Check(flags) => flags.output.talk(),
+            Verb::List(flags) => flags.output.talk(),
+            Verb::Status(flags) => flags.output.talk(),
+            Verb::Verify(flags) => flags.output.talk(),
+            Verb::Prune(flags) => flags.output.talk(),
             Verb::Hold(verb) => verb.flags().output.talk(),
         }
     }
@@ -47,6 +59,10 @@ impl Flags for Args {
 pub async fn run(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
     match args.verb {
         Verb::Check(flags) => check::run(&flags, &session).await,
+        Verb::List(flags) => list::run(&flags, &session).await,
+        Verb::Status(flags) => freshness::run(&flags, &session).await,
+        Verb::Verify(flags) => verify::run(&flags, &session).await,
+        Verb::Prune(flags) => prune::run(&flags, &session).await,
         Verb::Hold(verb) => hold::run(&verb, &session).await,
     }
 }

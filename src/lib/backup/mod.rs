@@ -13,15 +13,25 @@
 
 pub mod certificates;
 pub mod check;
+mod choice;
 mod error;
+pub mod freshness;
 pub mod hold;
+pub mod identities;
 pub mod kubeadm;
+pub mod list;
 pub mod lock;
 pub mod node;
+pub mod prune;
 pub mod recipients;
 mod target;
+pub mod verify;
+mod wording;
 
 pub use crate::s3::{Checksum, Config as S3Config, Mode};
+pub use crate::snapshot::passphrase::AskPassphrase;
+pub use crate::snapshot::retention::{Keep, UNLIMITED, Within};
+pub use crate::snapshot::seal::Identities;
 pub use error::Error;
 pub use lock::LockWish;
 pub use node::Given as EtcdGiven;

@@ -66,7 +66,7 @@ pub enum KeyFault {
     #[error("the encrypted identity file is damaged")]
     Damaged,
     /// There is no passphrase to be had.
-    #[error("a passphrase is needed, and {0}")]
+    #[error("{0}")]
     NoPassphrase(String),
     /// The passphrase does not fit.
     #[error("the passphrase is wrong")]

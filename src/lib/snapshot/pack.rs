@@ -189,7 +189,7 @@ impl Unpacker {
     ///
     /// # Errors
     /// [`Error::WrongKind`].
-    pub fn expect(self, wanted: Kind, name: &str) -> Result<Self, Error> {
+    pub fn must_hold(self, wanted: Kind, name: &str) -> Result<Self, Error> {
         let found = self.found.content;
         if found == wanted {
             return Ok(self);
@@ -347,13 +347,13 @@ mod tests {
             let file = packed(content, &layers(None, Some(&key)));
             for bytes in [content, &file] {
                 let unpacker = Unpacker::new(io::Cursor::new(bytes.to_vec()), &key, "b").unwrap();
-                let refused = unpacker.expect(Kind::EtcdDb, "b").err().unwrap();
+                let refused = unpacker.must_hold(Kind::EtcdDb, "b").err().unwrap();
                 assert_eq!(refused.to_string(), said);
             }
         }
         let twice = packed(&packed(&db(1), &layers(None, Some(&key))), &layers(None, Some(&key)));
         let unpacker = Unpacker::new(io::Cursor::new(twice), &key, "b").unwrap();
-        let refused = unpacker.expect(Kind::EtcdDb, "b").err().unwrap().to_string();
+        let refused = unpacker.must_hold(Kind::EtcdDb, "b").err().unwrap().to_string();
         assert_eq!(refused, "b is an age-encrypted file, not a database of etcd");
         let file = packed(b"x", &layers(None, Some(&key)));
         let refused = unpacked(&file, &Identities::default()).unwrap_err().to_string();

@@ -7,7 +7,8 @@ pub trait AskPassphrase {
     /// The passphrase of `what` (`identity file k.txt`), asked for once.
     ///
     /// # Errors
-    /// Why there is none, as the end of a sentence, such as `there is no terminal to ask on`.
+    /// Why there is none, as a sentence, such as `a passphrase is needed, and there is no terminal
+    /// to ask on`.
     fn ask(&self, what: &str) -> Result<SecretString, String>;
 }
 
@@ -18,7 +19,7 @@ pub struct Given(pub SecretString);
 impl AskPassphrase for Given {
     fn ask(&self, _what: &str) -> Result<SecretString, String> {
         match self.0.expose_secret() {
-            "" => Err("the one given is empty".to_owned()),
+            "" => Err("the passphrase given is empty".to_owned()),
             text => Ok(text.into()),
         }
     }
@@ -30,6 +31,6 @@ pub struct Nobody;
 
 impl AskPassphrase for Nobody {
     fn ask(&self, _what: &str) -> Result<SecretString, String> {
-        Err("none was given, and nobody can be asked".to_owned())
+        Err("a passphrase is needed, and none was given".to_owned())
     }
 }

@@ -26,7 +26,7 @@ fn sample(size: usize) -> Vec<u8> {
 
 fn unpack(path: &Path, with: &Identities) -> Result<Vec<u8>, Error> {
     let file = std::fs::File::open(path).unwrap();
-    let mut unpacker = Unpacker::new(file, with, "b")?.expect(Kind::EtcdDb, "b")?;
+    let mut unpacker = Unpacker::new(file, with, "b")?.must_hold(Kind::EtcdDb, "b")?;
     let mut clear = Vec::new();
     let read = unpacker.read_to_end(&mut clear);
     read.map(|_| clear).map_err(|error| Error::of_reading("b", error))

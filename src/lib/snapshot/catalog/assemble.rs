@@ -140,7 +140,7 @@ fn stored(loose: &[Version], key: &str, id: Option<&str>, size: u64) -> Option<V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::manifest::tests::full;
+    use crate::snapshot::manifest::full;
 
     const FOLDER: &str = "etcd/cdf818194e3a8c32/20261130T060000Z";
 

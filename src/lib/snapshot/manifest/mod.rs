@@ -12,6 +12,8 @@ use serde::{Serialize, Serializer};
 use super::layout::{ClusterId, Slot};
 use crate::s3::Mode;
 pub use read::{Flaw, LARGEST};
+#[cfg(test)]
+pub(crate) use tests::full;
 
 /// The value of `kind`.
 pub const KIND: &str = "capvco-backup";
@@ -199,13 +201,13 @@ impl Manifest {
 }
 
 #[cfg(test)]
-pub(in crate::snapshot) mod tests {
+mod tests {
     use serde_json::{Value, json};
 
     use super::*;
 
     /// A manifest with everything in it.
-    pub(in crate::snapshot) fn full() -> Manifest {
+    pub fn full() -> Manifest {
         let time = |text: &str| text.parse().unwrap();
         let content = |size, digit: &str| Content { size, sha256: digit.repeat(64) };
         let folder = "etcd/cdf818194e3a8c32/20261130T060000Z";

@@ -1,0 +1,304 @@
+//! `list`: what backups there are, and what each of them holds.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::choice::{Looked, look};
+use super::wording::{at, moment, since};
+use super::{Error, Target};
+use crate::clock::Clock;
+use crate::report::{Remark, Report, Verdict, size};
+use crate::s3::Version;
+use crate::snapshot::catalog::{Entry, Place, Record};
+use crate::snapshot::manifest::{Encryption, Manifest};
+use crate::snapshot::seal::Identities;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where the backups lie.
+    pub target: Target,
+    /// Only this cluster's.
+    pub cluster: Option<u64>,
+    /// Every version, hidden and loose ones too, instead of the best of each backup.
+    pub all_versions: bool,
+    /// Whose keys are to be tried by name.
+    pub identities: Option<Identities>,
+}
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Everything that a restore needs is there.
+    Good,
+    /// The same, behind a delete marker.
+    Hidden,
+    /// The same, behind a newer manifest.
+    Covered,
+    /// There is a manifest, and something is wrong.
+    Damaged,
+    /// There is data and no manifest: under way, or given up.
+    Unfinished,
+}
+
+impl State {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Hidden => "hidden",
+            Self::Covered => "covered",
+            Self::Damaged => "damaged",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
+/// One backup, or one version of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// etcd's cluster id.
+    pub cluster: String,
+    /// Its name: the slot's or the run's.
+    pub backup: String,
+    /// Whether it could be restored, and whether a plain read finds it.
+    pub state: State,
+    /// What is wrong with it.
+    pub trouble: Option<String>,
+    /// When the snapshot was asked for.
+    pub taken: Option<String>,
+    /// How many seconds ago.
+    pub age_seconds: Option<i64>,
+    /// The newest revision in it.
+    pub revision: Option<i64>,
+    /// Bytes as stored.
+    pub size: Option<u64>,
+    /// Bytes of the database.
+    pub db_size: Option<u64>,
+    /// The node's name.
+    pub node: Option<String>,
+    /// The member's version.
+    pub etcd_version: Option<String>,
+    /// The lock's mode, as it was read back when it was made.
+    pub lock_mode: Option<&'static str>,
+    /// The lock's end.
+    pub locked_until: Option<String>,
+    /// Whether it is encrypted.
+    pub encrypted: Option<bool>,
+    /// Whom to.
+    pub recipients: Vec<String>,
+    /// Whether one of the identities given opens it.
+    pub readable: Option<bool>,
+    /// Whether the node's keys are in it.
+    pub pki: Option<bool>,
+    /// The backup that it was made from by `rekey`.
+    pub rekeyed_from: Option<String>,
+    /// The object that this row is about: the manifest, or data without one.
+    pub key: String,
+    /// Its version.
+    pub version_id: Option<String>,
+}
+
+/// All rows.
+#[derive(Debug)]
+pub struct ListReport {
+    rows: Vec<Row>,
+    now: Timestamp,
+    several: bool,
+    remarks: Vec<Remark>,
+}
+
+const HEADERS: [&str; 10] = [
+    "CLUSTER",
+    "BACKUP",
+    "AGE",
+    "REVISION",
+    "SIZE",
+    "NODE",
+    "ETCD",
+    "LOCKED UNTIL",
+    "OPENS",
+    "STATE",
+];
+
+impl Report for ListReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn headers(&self) -> &'static [&'static str] {
+        if self.several { &HEADERS } else { &HEADERS[1..] }
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let mut cells = vec![
+            row.backup.clone(),
+            or_dash(row.taken.as_ref().map(|taken| self.age_of(taken))),
+            or_dash(row.revision.map(|revision| revision.to_string())),
+            or_dash(row.size.map(size)),
+            or_dash(row.node.clone()),
+            or_dash(row.etcd_version.clone()),
+            or_dash(row.locked_until.clone()),
+            opens(row).to_owned(),
+            state(row),
+        ];
+        if self.several {
+            cells.insert(0, row.cluster.clone());
+        }
+        cells
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        self.remarks.clone()
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict::Done
+    }
+}
+
+impl ListReport {
+    fn age_of(&self, taken: &str) -> String {
+        taken.parse().map_or_else(|_| "-".to_owned(), |taken| since(taken, self.now))
+    }
+}
+
+fn opens(row: &Row) -> &'static str {
+    match (row.encrypted, row.readable) {
+        (Some(false), _) => "not encrypted",
+        (_, Some(true)) => "yes",
+        (_, Some(false)) => "no",
+        (_, None) => "-",
+    }
+}
+
+fn state(row: &Row) -> String {
+    let word = row.state.word();
+    row.trouble.as_ref().map_or_else(|| word.to_owned(), |trouble| format!("{word}: {trouble}"))
+}
+
+/// Lists the backups of a target.
+pub async fn run(
+    request: &Request,
+    clock: Arc<dyn Clock>,
+    cancel: &CancellationToken,
+) -> Result<ListReport, Error> {
+    let now = at(clock.unix());
+    // Boxed: the futures of the S3 client are large.
+    let work = Box::pin(look(&request.target, request.cluster, clock));
+    let stopped = || Err(Error::Interrupted("while the backups were listed"));
+    let looked = cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)?;
+    Ok(report(&looked, request, now))
+}
+
+fn report(looked: &Looked, request: &Request, now: Timestamp) -> ListReport {
+    let catalog = &looked.catalog;
+    let mut rows = Vec::new();
+    for entry in &catalog.entries {
+        if request.all_versions {
+            rows.extend(entry.records.iter().map(|r| of_record(entry, r, request, now)));
+            rows.extend(entry.loose.iter().map(|version| of_loose(entry, version)));
+        } else if let Some(best) = entry.records.first() {
+            rows.push(of_record(entry, best, request, now));
+        } else if let Some(loose) = entry.loose.first().or(entry.claims.first()) {
+            rows.push(of_loose(entry, loose));
+        }
+    }
+    let remarks = remarks(looked, &rows, request);
+    ListReport { rows, now, several: catalog.clusters().len() > 1, remarks }
+}
+
+fn blank(entry: &Entry, version: &Version, state: State, trouble: Option<String>) -> Row {
+    Row {
+        cluster: entry.cluster.to_string(),
+        backup: entry.slot.to_string(),
+        state,
+        trouble,
+        taken: None,
+        age_seconds: None,
+        revision: None,
+        size: None,
+        db_size: None,
+        node: None,
+        etcd_version: None,
+        lock_mode: None,
+        locked_until: None,
+        encrypted: None,
+        recipients: Vec::new(),
+        readable: None,
+        pki: None,
+        rekeyed_from: None,
+        key: version.key.clone(),
+        version_id: version.version_id.clone(),
+    }
+}
+
+fn of_loose(entry: &Entry, version: &Version) -> Row {
+    let row = blank(entry, version, State::Unfinished, Some("no manifest".to_owned()));
+    Row { size: Some(version.size), ..row }
+}
+
+fn of_record(entry: &Entry, record: &Record, request: &Request, now: Timestamp) -> Row {
+    let trouble = record.trouble();
+    let state = match (&trouble, record.place) {
+        (Some(_), _) => State::Damaged,
+        (None, Place::Shown) => State::Good,
+        (None, Place::Hidden) => State::Hidden,
+        (None, Place::Covered) => State::Covered,
+    };
+    let row = blank(entry, &record.version, state, trouble);
+    record.found.as_ref().map_or_else(|_| row.clone(), |m| described(row.clone(), m, request, now))
+}
+
+fn described(row: Row, manifest: &Manifest, request: &Request, now: Timestamp) -> Row {
+    let public = request.identities.as_ref().map(Identities::public);
+    let pki = manifest.pki.as_ref();
+    Row {
+        taken: Some(moment(manifest.started)),
+        age_seconds: Some(now.as_second() - manifest.started.as_second()),
+        revision: Some(manifest.revision),
+        size: Some(manifest.data.content.size + pki.map_or(0, |pki| pki.content.size)),
+        db_size: Some(manifest.db.size),
+        node: Some(manifest.node.clone()),
+        etcd_version: Some(manifest.etcd_version.clone()),
+        lock_mode: manifest.lock.map(|lock| lock.mode.as_str()),
+        locked_until: manifest.lock.map(|lock| moment(lock.until)),
+        encrypted: Some(manifest.data.encryption != Encryption::None),
+        recipients: manifest.recipients.clone(),
+        readable: public.map(|public| manifest.opens_with(public)),
+        pki: Some(pki.is_some()),
+        rekeyed_from: manifest.rekeyed.as_ref().map(|rekeyed| rekeyed.from.to_string()),
+        ..row
+    }
+}
+
+fn remarks(looked: &Looked, rows: &[Row], request: &Request) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    if rows.is_empty() {
+        remarks.push(Remark::Warning(format!("there is no backup in {}", looked.place())));
+    }
+    let count = |state: State| rows.iter().filter(|row| row.state == state).count();
+    if count(State::Hidden) > 0 {
+        let text = "some backups are hidden behind a delete marker; they are whole, and `restore` \
+                    and `verify` find them";
+        remarks.push(Remark::Warning(text.to_owned()));
+    }
+    if count(State::Covered) > 0 && !request.all_versions {
+        let text = "some manifests were written over by others that are not good: see \
+                    --all-versions";
+        remarks.push(Remark::Warning(text.to_owned()));
+    }
+    let plain = rows.iter().filter(|row| row.encrypted == Some(false)).count();
+    if plain > 0 {
+        let text = format!("not encrypted: {plain} of {}; `rekey` encrypts them", rows.len());
+        remarks.push(Remark::Warning(text));
+    }
+    remarks
+}

@@ -1,0 +1,137 @@
+//! `prune`: old backups go by the rules, and what nobody needs with them.
+//!
+//! Stateless: every run lists anew, so what was locked is tried again when its time is over.
+
+mod apply;
+mod plan;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+pub use report::{PruneReport, Row};
+
+use self::plan::{Lock, Locks, Plan, Target as Object};
+use super::choice::{Looked, look};
+use super::wording::at;
+use super::{Error, Target};
+use crate::clock::Clock;
+use crate::progress::Progress;
+use crate::s3::{Bucket, Hold, Retention};
+use crate::snapshot::layout::ClusterId;
+use crate::snapshot::retention::Keep;
+
+/// How many locks are read at once.
+const PARALLEL: usize = 8;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where the backups lie.
+    pub target: Target,
+    /// Only this cluster.
+    pub cluster: Option<u64>,
+    /// The rules, for each cluster.
+    pub keep: Keep,
+    /// Nothing below the prefix is no error.
+    pub allow_empty: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+impl Request {
+    /// The request, if there is any rule in it.
+    ///
+    /// # Errors
+    /// There is none: everything would be kept.
+    pub fn checked(self) -> Result<Self, Error> {
+        if self.keep.is_empty() {
+            return Err(Error::asked(
+                "no rule says what to keep",
+                "say for example --keep-last 4 --keep-daily 7 --keep-weekly 5, and --dry-run first",
+            ));
+        }
+        Ok(self)
+    }
+}
+
+/// Prunes.
+pub async fn run(
+    request: &Request,
+    clock: Arc<dyn Clock>,
+    progress: &dyn Progress,
+    cancel: &CancellationToken,
+) -> Result<PruneReport, Error> {
+    // Boxed: the futures of the S3 client are large.
+    let looking = Box::pin(observe(request, clock));
+    let stopped = || Err(Error::Interrupted("before anything was removed"));
+    let (looked, plan) = cancel.run_until_cancelled(looking).await.unwrap_or_else(stopped)?;
+    if plan.strange > 0 {
+        progress.say(&format!("{} objects are not of capvco-backup and stay", plan.strange));
+    }
+    let report = if request.dry_run {
+        PruneReport::dry(&plan)
+    } else {
+        Box::pin(apply::apply(&looked.bucket, &plan, progress, cancel)).await
+    };
+    progress.say(&report.counts());
+    Ok(report)
+}
+
+async fn observe(request: &Request, clock: Arc<dyn Clock>) -> Result<(Looked, Plan), Error> {
+    let looked = look(&request.target, request.cluster, clock).await?;
+    let now = now(&looked.bucket).await?;
+    let prefix = request.cluster.map(|id| looked.layout.cluster(ClusterId(id)));
+    let prefix = prefix.unwrap_or_else(|| looked.layout.prefix().to_owned());
+    let doing = "cannot list unfinished uploads";
+    let unfinished = match looked.bucket.unfinished(&prefix).await {
+        // Some stores know no such list (s3s-fs): there is nothing to sweep then.
+        Err(error) if error.is_unsupported() => Vec::new(),
+        found => found.map_err(Error::doing(doing))?,
+    };
+    if looked.catalog.entries.is_empty() && unfinished.is_empty() && !request.allow_empty {
+        return Err(Error::not_found(
+            format!("there is no backup in {}", looked.place()),
+            "check --s3-prefix and --cluster; where none is expected yet, say --allow-empty",
+        ));
+    }
+    let plan = plan::plan(&looked.catalog, &unfinished, &looked.layout, &request.keep, now);
+    let locks = locks(&looked.bucket, plan.to_be_removed(), now).await?;
+    Ok((looked, plan.with_locks(&locks)))
+}
+
+async fn now(bucket: &Bucket) -> Result<Timestamp, Error> {
+    let time = bucket.server_time().await;
+    time.map(at).map_err(Error::doing("cannot learn the server's time"))
+}
+
+/// What of `objects` is locked now, or may be.
+async fn locks(bucket: &Bucket, objects: Vec<Object>, now: Timestamp) -> Result<Locks, Error> {
+    let asked = objects.into_iter().map(|object| lock(bucket, object, now));
+    let found = stream::iter(asked).buffer_unordered(PARALLEL);
+    found.try_filter_map(|found| async { Ok(found) }).try_collect().await
+}
+
+async fn lock(
+    bucket: &Bucket,
+    object: Object,
+    now: Timestamp,
+) -> Result<Option<(Object, Lock)>, Error> {
+    let doing = || Error::doing(format!("cannot read the lock of {}", object.key));
+    let id = object.version_id.as_deref();
+    let hold = bucket.legal_hold(&object.key, id).await.map_err(doing())?;
+    let retention = bucket.retention(&object.key, id).await.map_err(doing())?;
+    let now = u64::try_from(now.as_second()).unwrap_or(0);
+    let lock = match (hold, retention) {
+        (Hold::On, _) => Lock::Held,
+        (_, Retention::Locked { until, .. }) if until > now => Lock::Until(until),
+        (Hold::Unreadable(_), _) | (_, Retention::Unreadable(_)) => Lock::Unreadable,
+        _ => return Ok(None),
+    };
+    Ok(Some((object, lock)))
+}

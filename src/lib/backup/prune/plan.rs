@@ -1,0 +1,316 @@
+//! What to remove, what to keep, and why: pure.
+//!
+//! A backup is one thing: it is removed whole, its manifest first, so that what is left of an
+//! interrupted removal is data without a manifest, which the next run sweeps. Nothing of it is
+//! touched while any of it is locked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::s3::{Unfinished, Version};
+use crate::snapshot::catalog::{Catalog, Entry, NoManifest, Record};
+use crate::snapshot::layout::{ClusterId, Layout, Part, Slot};
+use crate::snapshot::manifest::Flaw;
+use crate::snapshot::retention::{Decision, Keep, Point, Reason, decide};
+
+/// What is younger than this may still be somebody's work.
+const GRACE: i64 = 24 * 3600;
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// A backup, with all that is in its folder.
+    Backup,
+    /// Something in a folder that no backup needs.
+    Leftover,
+    /// An upload that was never finished.
+    Upload,
+}
+
+/// What is to become of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// It stays.
+    Keep,
+    /// It goes.
+    Remove,
+    /// It would go, and cannot yet.
+    Locked {
+        /// Until when, in seconds since 1970; none under a legal hold.
+        until: Option<u64>,
+    },
+}
+
+/// One version of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// Its key.
+    pub key: String,
+    /// Its version; an upload's id where the item is one.
+    pub version_id: Option<String>,
+    /// Its bytes.
+    pub size: u64,
+    /// A delete marker, which no lock protects.
+    pub marker: bool,
+}
+
+/// One line of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Whose.
+    pub cluster: ClusterId,
+    /// The backup that it is, or belongs to.
+    pub slot: Slot,
+    /// What it is.
+    pub what: What,
+    /// What becomes of it.
+    pub action: Action,
+    /// Why.
+    pub why: String,
+    /// What goes, in this order; of a backup that stays, what is there.
+    pub targets: Vec<Target>,
+}
+
+/// The whole plan: the newest first, cluster by cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Its lines.
+    pub items: Vec<Item>,
+    /// Objects and uploads below the prefix that are not ours, and stay.
+    pub strange: usize,
+}
+
+/// What is known of a version's lock, where there is one or may be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// It holds until then, in seconds since 1970.
+    Until(u64),
+    /// A legal hold, which has no end.
+    Held,
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// The locks of versions; one that is not here has none.
+pub type Locks = BTreeMap<Target, Lock>;
+
+/// Decides.
+pub fn plan(
+    catalog: &Catalog,
+    unfinished: &[Unfinished],
+    layout: &Layout,
+    keep: &Keep,
+    now: Timestamp,
+) -> Plan {
+    let mut plan = Plan { items: Vec::new(), strange: catalog.strange.len() };
+    for cluster in catalog.clusters() {
+        let entries: Vec<&Entry> = catalog.of(cluster).collect();
+        let decisions = of_cluster(&entries, keep, now);
+        for (entry, (action, why)) in entries.iter().zip(decisions) {
+            plan.items.extend(of_entry(entry, action, &why, now));
+        }
+    }
+    for upload in unfinished {
+        match layout.parse(&upload.key) {
+            Some(address) if matches!(address.part, Part::Data(_) | Part::Pki(_)) => {
+                if is_old(upload.since, now) {
+                    plan.items.push(of_upload(address.cluster, address.slot, upload));
+                }
+            }
+            _ => plan.strange += 1,
+        }
+    }
+    plan
+}
+
+impl Plan {
+    /// The versions whose locks decide whether what is planned can be done.
+    pub fn to_be_removed(&self) -> Vec<Target> {
+        let going = self.items.iter().filter(|item| item.action == Action::Remove);
+        let objects = going.filter(|item| item.what != What::Upload);
+        objects.flat_map(|item| item.targets.clone()).filter(|target| !target.marker).collect()
+    }
+
+    /// Holds back what is locked.
+    #[must_use]
+    pub fn with_locks(mut self, locks: &Locks) -> Self {
+        for item in self.items.iter_mut().filter(|item| item.action == Action::Remove) {
+            let found: Vec<Lock> =
+                item.targets.iter().filter_map(|target| locks.get(target).copied()).collect();
+            let until = found.iter().filter_map(|lock| match lock {
+                Lock::Until(until) => Some(*until),
+                _ => None,
+            });
+            if found.contains(&Lock::Held) {
+                item.action = Action::Locked { until: None };
+            } else if let Some(until) = until.max() {
+                item.action = Action::Locked { until: Some(until) };
+            } else if !found.is_empty() {
+                // Only the store knows: it is asked about the data while the manifest is there.
+                item.targets.sort_by_key(|target| (target.marker, is_manifest(target)));
+            }
+        }
+        self
+    }
+}
+
+fn is_manifest(target: &Target) -> bool {
+    target.key.ends_with(&format!("/{}", Part::Manifest))
+}
+
+/// A decision for each entry, in their order.
+fn of_cluster(entries: &[&Entry], keep: &Keep, now: Timestamp) -> Vec<(Action, String)> {
+    let replaced = replaced(entries);
+    let is_point = |at: &usize| !replaced.contains_key(at) && !is_bare(entries[*at]);
+    let point = |at: usize| {
+        let (time, good) = (entries[at].time(), entries[at].good().is_some());
+        Point { id: at, time, good }
+    };
+    let points: Vec<_> = (0..entries.len()).filter(is_point).map(point).collect();
+    let decided: BTreeMap<usize, Decision> = decide(&points, keep, now).into_iter().collect();
+    let newest = entries.iter().position(|entry| entry.good().is_some());
+    let one = |at: usize| match (decided.get(&at), replaced.get(&at)) {
+        // Whatever the rules make of it: the newest good one stays.
+        _ if newest == Some(at) && !matches!(decided.get(&at), Some(Decision::Keep(_))) => {
+            (Action::Keep, Reason::Newest.to_string())
+        }
+        (_, Some(by)) => (Action::Remove, format!("rekeyed as {by}")),
+        (Some(Decision::Keep(reasons)), _) => (Action::Keep, joined(reasons)),
+        (Some(Decision::Remove), _) => of_removed(entries[at], now),
+        (None, None) => bare(entries[at], now),
+    };
+    (0..entries.len()).map(one).collect()
+}
+
+fn joined(reasons: &[Reason]) -> String {
+    reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Nothing but claims and delete markers.
+fn is_bare(entry: &Entry) -> bool {
+    entry.records.is_empty() && entry.loose.is_empty()
+}
+
+fn bare(entry: &Entry, now: Timestamp) -> (Action, String) {
+    let what = if entry.claims.is_empty() { "only delete markers" } else { "only a claim" };
+    if all_old(entry, now) {
+        (Action::Remove, what.to_owned())
+    } else {
+        (Action::Keep, format!("{what}, younger than a day"))
+    }
+}
+
+/// What no rule keeps: a good one goes, another one only if it is nobody's work and understood.
+fn of_removed(entry: &Entry, now: Timestamp) -> (Action, String) {
+    if entry.good().is_some() {
+        return (Action::Remove, "no rule keeps it".to_owned());
+    }
+    let trouble = entry.records.first().and_then(Record::trouble);
+    let trouble = trouble.unwrap_or_else(|| "no manifest".to_owned());
+    if entry.records.iter().any(is_not_understood) {
+        (Action::Keep, format!("not understood: {trouble}"))
+    } else if all_old(entry, now) {
+        (Action::Remove, format!("not good: {trouble}"))
+    } else {
+        (Action::Keep, format!("younger than a day: {trouble}"))
+    }
+}
+
+/// A manifest of a newer program, or one that this key may not read, may be a good one.
+fn is_not_understood(record: &Record) -> bool {
+    matches!(record.found, Err(NoManifest::Flawed(Flaw::Newer(_)) | NoManifest::Unread(_)))
+}
+
+/// Originals of which a rekeyed copy is there: the position, and the copy's name.
+fn replaced(entries: &[&Entry]) -> BTreeMap<usize, String> {
+    let copy_of = |original: &Entry| {
+        let (_, manifest) = original.good()?;
+        let copies = entries.iter().filter_map(|entry| {
+            let (_, copy) = entry.good()?;
+            let from = copy.rekeyed.as_ref()?;
+            let same = from.from == original.slot && copy.db == manifest.db;
+            same.then(|| entry.slot.to_string())
+        });
+        copies.max()
+    };
+    let all = entries.iter().enumerate();
+    all.filter_map(|(at, entry)| Some((at, copy_of(entry)?))).collect()
+}
+
+fn is_old(modified: u64, now: Timestamp) -> bool {
+    i64::try_from(modified).is_ok_and(|modified| now.as_second() - modified >= GRACE)
+}
+
+fn versions(entry: &Entry) -> impl Iterator<Item = &Version> {
+    let records = entry.records.iter();
+    let spoken = records.flat_map(|r| [Some(&r.version), r.data.as_ref(), r.pki.as_ref()]);
+    spoken.flatten().chain(&entry.loose).chain(&entry.claims).chain(&entry.markers)
+}
+
+fn all_old(entry: &Entry, now: Timestamp) -> bool {
+    versions(entry).all(|version| is_old(version.modified, now))
+}
+
+fn target(version: &Version) -> Target {
+    Target {
+        key: version.key.clone(),
+        version_id: version.version_id.clone(),
+        size: version.size,
+        marker: version.marker,
+    }
+}
+
+/// Every version of a folder once: manifests first, delete markers last.
+fn whole(entry: &Entry) -> Vec<Target> {
+    let mut seen = BTreeSet::new();
+    let manifests = entry.records.iter().map(|record| &record.version);
+    let all = manifests.chain(versions(entry)).map(target);
+    all.filter(|target| seen.insert(target.clone())).collect()
+}
+
+fn of_entry(entry: &Entry, action: Action, why: &str, now: Timestamp) -> Vec<Item> {
+    let item = |what, action, why: &str, targets| Item {
+        cluster: entry.cluster,
+        slot: entry.slot.clone(),
+        what,
+        action,
+        why: why.to_owned(),
+        targets,
+    };
+    let what = if is_bare(entry) { What::Leftover } else { What::Backup };
+    let kept_good = action == Action::Keep && entry.good().is_some();
+    let mut items = vec![item(what, action, why, whole(entry))];
+    if !kept_good {
+        return items;
+    }
+    let old = |version: &&Version| is_old(version.modified, now);
+    let beside = entry.records.iter().filter(|r| !r.is_good() && !is_not_understood(r));
+    for (why, versions) in [
+        ("a manifest that is not good, beside one that is", beside.map(|r| &r.version).collect()),
+        ("data that no manifest speaks of", entry.loose.iter().collect::<Vec<_>>()),
+        ("a claim of an earlier day", entry.claims.iter().collect()),
+    ] {
+        for version in versions.into_iter().filter(old) {
+            items.push(item(What::Leftover, Action::Remove, why, vec![target(version)]));
+        }
+    }
+    items
+}
+
+fn of_upload(cluster: ClusterId, slot: Slot, upload: &Unfinished) -> Item {
+    let target = Target {
+        key: upload.key.clone(),
+        version_id: Some(upload.upload_id.clone()),
+        size: 0,
+        marker: false,
+    };
+    Item {
+        cluster,
+        slot,
+        what: What::Upload,
+        action: Action::Remove,
+        why: "never finished".to_owned(),
+        targets: vec![target],
+    }
+}

@@ -1,0 +1,189 @@
+//! What was kept, removed, locked; and how much that freed.
+
+use serde::Serialize;
+
+use super::plan::{Action, Item, Plan, What};
+use crate::backup::wording::{at, moment};
+use crate::report::{Remark, Report, Verdict, size};
+
+/// What became of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stays.
+    Kept,
+    /// It is gone.
+    Removed,
+    /// It would go.
+    WouldBeRemoved,
+    /// It is locked until then (seconds since 1970), or held.
+    Locked(Option<u64>),
+    /// It could not be removed; why.
+    Failed(String),
+    /// The run was interrupted before.
+    NotReached,
+}
+
+impl Outcome {
+    /// Its word in tables and JSON.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Removed => "removed",
+            Self::WouldBeRemoved => "would-be-removed",
+            Self::Locked(_) => "locked",
+            Self::Failed(_) => "failed",
+            Self::NotReached => "not-reached",
+        }
+    }
+}
+
+/// One backup, leftover or upload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// etcd's cluster id.
+    pub cluster: String,
+    /// The backup that it is, or belongs to.
+    pub backup: String,
+    /// `backup`, `leftover` or `upload`.
+    pub what: &'static str,
+    /// `kept`, `removed`, `would-be-removed`, `locked`, `failed` or `not-reached`.
+    pub outcome: &'static str,
+    /// Why.
+    pub why: String,
+    /// Until when it is locked.
+    pub locked_until: Option<String>,
+    /// How many object versions it has.
+    pub objects: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The keys, where it is no whole backup.
+    pub keys: Vec<String>,
+    /// What failed.
+    pub error: Option<String>,
+}
+
+impl Row {
+    pub(super) fn of(item: &Item, outcome: &Outcome) -> Self {
+        let what = match item.what {
+            What::Backup => "backup",
+            What::Leftover => "leftover",
+            What::Upload => "upload",
+        };
+        let whole = item.what == What::Backup;
+        let keys = item.targets.iter().filter(|_| !whole).map(|target| target.key.clone());
+        #[allow(clippy::cast_precision_loss, reason = "seconds since 1970 fit easily")]
+        let until = |until: u64| moment(at(until as f64));
+        let (locked_until, error) = match outcome {
+            Outcome::Locked(time) => (Some(time.map_or_else(|| "held".to_owned(), until)), None),
+            Outcome::Failed(why) => (None, Some(why.clone())),
+            _ => (None, None),
+        };
+        Self {
+            cluster: item.cluster.to_string(),
+            backup: item.slot.to_string(),
+            what,
+            outcome: outcome.word(),
+            why: item.why.clone(),
+            locked_until,
+            objects: item.targets.len(),
+            bytes: item.targets.iter().map(|target| target.size).sum(),
+            keys: keys.collect(),
+            error,
+        }
+    }
+
+    /// What the plan says of it.
+    pub(super) fn planned(item: &Item, dry: bool) -> Self {
+        let outcome = match &item.action {
+            Action::Keep => Outcome::Kept,
+            Action::Remove if dry => Outcome::WouldBeRemoved,
+            Action::Remove => Outcome::NotReached,
+            Action::Locked { until } => Outcome::Locked(*until),
+        };
+        Self::of(item, &outcome)
+    }
+}
+
+/// All rows.
+#[derive(Debug)]
+pub struct PruneReport {
+    pub(super) rows: Vec<Row>,
+    pub(super) hints: Vec<String>,
+    pub(super) verdict: Verdict,
+}
+
+impl Default for PruneReport {
+    fn default() -> Self {
+        Self { rows: Vec::new(), hints: Vec::new(), verdict: Verdict::Done }
+    }
+}
+
+impl PruneReport {
+    pub(super) fn dry(plan: &Plan) -> Self {
+        let rows = plan.items.iter().map(|item| Row::planned(item, true)).collect();
+        Self { rows, ..Self::default() }
+    }
+
+    /// One line of figures.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let count = |outcome: &str| self.rows.iter().filter(|row| row.outcome == outcome).count();
+        let bytes = |outcome: &str| {
+            let rows = self.rows.iter().filter(|row| row.outcome == outcome);
+            rows.map(|row| row.bytes).sum::<u64>()
+        };
+        let all = self.rows.len();
+        let (kept, locked) = (count("kept"), count("locked"));
+        let dry = count("would-be-removed");
+        if dry > 0 {
+            let freed = size(bytes("would-be-removed"));
+            return format!(
+                "{all} listed: {kept} kept, {dry} would be removed ({freed}), {locked} locked"
+            );
+        }
+        let freed = size(bytes("removed"));
+        let removed = count("removed");
+        let rest = match count("failed") + count("not-reached") {
+            0 => String::new(),
+            rest => format!(", {rest} not removed"),
+        };
+        format!("{all} listed: {kept} kept, {removed} removed ({freed}), {locked} locked{rest}")
+    }
+}
+
+impl Report for PruneReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn headers(&self) -> &'static [&'static str] {
+        &["CLUSTER", "BACKUP", "WHAT", "OUTCOME", "LOCKED UNTIL", "SIZE", "WHY"]
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        vec![
+            row.cluster.clone(),
+            row.backup.clone(),
+            row.what.to_owned(),
+            row.outcome.to_owned(),
+            row.locked_until.clone().unwrap_or_else(|| "-".to_owned()),
+            size(row.bytes),
+            row.why.clone(),
+        ]
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        let failed = self.rows.iter().filter_map(|row| {
+            let error = row.error.as_ref()?;
+            Some(Remark::Error(format!("{} of cluster {}: {error}", row.backup, row.cluster)))
+        });
+        failed.chain(self.hints.iter().cloned().map(Remark::Hint)).collect()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}

@@ -1,0 +1,316 @@
+//! Plans for every kind of folder.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::plan::{Action, Lock, Locks, Plan, What, plan};
+use crate::s3::{Unfinished, Version};
+use crate::snapshot::catalog::{Catalog, NoManifest, assemble};
+use crate::snapshot::layout::{ClusterId, Layout, Slot};
+use crate::snapshot::manifest::{Flaw, Manifest, Rekeyed, full};
+use crate::snapshot::retention::Keep;
+
+const NOW: &str = "2026-12-10T00:00:00Z";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// A bucket as it is told in a test, folder by folder.
+#[derive(Default)]
+struct Told {
+    versions: Vec<Version>,
+    manifests: BTreeMap<(String, Option<String>), Result<Manifest, NoManifest>>,
+    cluster: u64,
+}
+
+impl Told {
+    fn key(&self, slot: &str, name: &str) -> String {
+        format!("etcd/{}/{slot}/{name}", ClusterId(self.cluster))
+    }
+
+    fn version(&mut self, slot: &str, name: &str, id: &str, size: u64) -> &mut Version {
+        let modified = slot.parse::<Slot>().unwrap().time().as_second();
+        self.versions.push(Version {
+            key: self.key(slot, name),
+            version_id: Some(id.to_owned()),
+            latest: true,
+            size,
+            modified: u64::try_from(modified).unwrap() + 10,
+            marker: false,
+        });
+        self.versions.last_mut().unwrap()
+    }
+
+    fn manifest(&self, slot: &str) -> Manifest {
+        let mut manifest = full();
+        manifest.cluster = ClusterId(self.cluster);
+        manifest.slot = slot.parse().unwrap();
+        manifest.started = manifest.slot.time();
+        manifest.finished = manifest.started;
+        manifest.data.key = self.key(slot, "data-00000000000000f0.db.zst.age");
+        manifest.pki = None;
+        manifest
+    }
+
+    fn said(&mut self, slot: &str, id: &str, said: Result<Manifest, NoManifest>) {
+        let key = self.key(slot, "manifest.json");
+        self.version(slot, "manifest.json", id, 2000);
+        self.manifests.insert((key, Some(id.to_owned())), said);
+    }
+
+    fn data(&mut self, slot: &str) {
+        let size = full().data.content.size;
+        self.version(slot, "data-00000000000000f0.db.zst.age", "v1", size);
+    }
+
+    fn good(&mut self, slot: &str) {
+        self.data(slot);
+        self.said(slot, "m1", Ok(self.manifest(slot)));
+    }
+
+    fn flawed(&mut self, slot: &str, flaw: Flaw) {
+        self.data(slot);
+        self.said(slot, "m1", Err(NoManifest::Flawed(flaw)));
+    }
+
+    fn catalog(self) -> Catalog {
+        assemble(&Layout::new("etcd"), self.versions, self.manifests)
+    }
+
+    fn plan(self, keep: &Keep) -> Plan {
+        plan(&self.catalog(), &[], &Layout::new("etcd"), keep, at(NOW))
+    }
+}
+
+fn last(last: u32) -> Keep {
+    Keep { last, ..Keep::default() }
+}
+
+/// `slot: action (why)` a line, of backups.
+fn lines(plan: &Plan) -> Vec<String> {
+    let backups = plan.items.iter().filter(|item| item.what == What::Backup);
+    let line = |item: &super::plan::Item| {
+        let action = match &item.action {
+            Action::Keep => "keep",
+            Action::Remove => "remove",
+            Action::Locked { .. } => "locked",
+        };
+        format!("{}: {action} ({})", item.slot, item.why)
+    };
+    backups.map(line).collect()
+}
+
+#[test]
+fn rules_decide_about_good_backups_and_the_newest_stays() {
+    let mut told = Told::default();
+    for slot in ["20261201T000000Z", "20261202T000000Z", "20261203T000000Z"] {
+        told.good(slot);
+    }
+    let plan = told.plan(&last(2));
+    assert_eq!(
+        lines(&plan),
+        [
+            "20261203T000000Z: keep (newest good, last)",
+            "20261202T000000Z: keep (last)",
+            "20261201T000000Z: remove (no rule keeps it)",
+        ]
+    );
+    let names: Vec<_> =
+        plan.items[2].targets.iter().map(|t| t.key.rsplit('/').next().unwrap()).collect();
+    assert_eq!(names, ["manifest.json", "data-00000000000000f0.db.zst.age"], "manifest first");
+}
+
+#[test]
+fn each_cluster_has_its_own_newest() {
+    let mut told = Told { cluster: 1, ..Told::default() };
+    told.good("20261203T000000Z");
+    told.cluster = 2;
+    told.good("20261101T000000Z");
+    told.good("20261102T000000Z");
+    let plan = told.plan(&last(1));
+    assert_eq!(
+        lines(&plan),
+        [
+            "20261203T000000Z: keep (newest good, last)",
+            "20261102T000000Z: keep (newest good, last)",
+            "20261101T000000Z: remove (no rule keeps it)",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_good_goes_when_it_is_old_understood_and_replaced() {
+    let mut told = Told::default();
+    told.data("20261209T120000Z");
+    told.good("20261208T000000Z");
+    told.flawed("20261207T000000Z", Flaw::NotOurs);
+    told.flawed("20261206T000000Z", Flaw::Newer(2));
+    told.data("20261205T000000Z");
+    told.said("20261204T000000Z", "m1", Ok(told.manifest("20261204T000000Z")));
+    told.data("20261203T000000Z");
+    told.said("20261203T000000Z", "m1", Err(NoManifest::Unread("403".to_owned())));
+    assert_eq!(
+        lines(&told.plan(&last(1))),
+        [
+            "20261209T120000Z: keep (nothing newer is good)",
+            "20261208T000000Z: keep (newest good, last)",
+            "20261207T000000Z: remove (not good: manifest: this is no manifest of capvco-backup)",
+            "20261206T000000Z: keep (not understood: manifest: version 2 is newer than this \
+             program knows (1))",
+            "20261205T000000Z: remove (not good: no manifest)",
+            "20261204T000000Z: remove (not good: its data is not there)",
+            "20261203T000000Z: keep (not understood: manifest: it cannot be read: 403)",
+        ]
+    );
+}
+
+#[test]
+fn nothing_goes_where_nothing_is_good() {
+    let mut told = Told::default();
+    told.flawed("20261101T000000Z", Flaw::NotOurs);
+    told.data("20261102T000000Z");
+    assert!(lines(&told.plan(&last(1))).iter().all(|line| line.contains("keep")));
+}
+
+#[test]
+fn what_is_younger_than_a_day_is_somebodys_work() {
+    let mut told = Told::default();
+    told.good("20261209T180000Z");
+    told.data("20261209T120000Z");
+    told.version("20261209T060000Z", "claim.json", "c1", 80);
+    told.version("20261208T060000Z", "claim.json", "c1", 80);
+    let plan = told.plan(&last(1));
+    assert_eq!(
+        lines(&plan),
+        [
+            "20261209T180000Z: keep (newest good, last)",
+            "20261209T120000Z: keep (younger than a day: no manifest)",
+        ]
+    );
+    let claims: Vec<_> = plan.items.iter().filter(|item| item.what == What::Leftover).collect();
+    assert_eq!(claims[0].action, Action::Keep);
+    assert_eq!((&claims[1].action, claims[1].why.as_str()), (&Action::Remove, "only a claim"));
+}
+
+#[test]
+fn leftovers_beside_a_kept_backup_go() {
+    let mut told = Told::default();
+    told.good("20261201T000000Z");
+    told.version("20261201T000000Z", "claim.json", "c1", 80);
+    told.version("20261201T000000Z", "data-00000000000000f1.db.zst.age", "v7", 5);
+    told.said("20261201T000000Z", "m0", Err(NoManifest::Flawed(Flaw::NotOurs)));
+    told.version("20261201T000000Z", "data-00000000000000f2.db.zst.age", "v8", 5).modified =
+        u64::try_from(at(NOW).as_second()).unwrap();
+    let plan = told.plan(&last(1));
+    let leftovers: Vec<_> = plan
+        .items
+        .iter()
+        .filter(|item| item.what == What::Leftover)
+        .map(|i| i.why.as_str())
+        .collect();
+    assert_eq!(
+        leftovers,
+        [
+            "a manifest that is not good, beside one that is",
+            "data that no manifest speaks of",
+            "a claim of an earlier day"
+        ]
+    );
+    assert_eq!(plan.items[0].action, Action::Keep);
+}
+
+#[test]
+fn a_rekeyed_copy_replaces_its_original_if_it_is_the_same_database() {
+    for same in [true, false] {
+        let mut told = Told::default();
+        told.good("20261202T000000Z");
+        told.good("20261201T000000Z");
+        let slot = "20261201T000000Z-c0ffee";
+        let mut copy = told.manifest(slot);
+        let from = "20261201T000000Z".parse().unwrap();
+        copy.rekeyed = Some(Rekeyed { from, at: at("2026-12-05T00:00:00Z") });
+        if !same {
+            copy.db.sha256 = "e".repeat(64);
+        }
+        told.data(slot);
+        told.said(slot, "m1", Ok(copy));
+        let plan = told.plan(&last(3));
+        let original = lines(&plan).pop().unwrap();
+        let want = if same {
+            "20261201T000000Z: remove (rekeyed as 20261201T000000Z-c0ffee)"
+        } else {
+            "20261201T000000Z: keep (last)"
+        };
+        assert_eq!(original, want);
+    }
+}
+
+#[test]
+fn a_backup_is_held_back_whole_while_any_of_it_is_locked() {
+    let mut told = Told::default();
+    told.good("20261203T000000Z");
+    told.good("20261202T000000Z");
+    told.good("20261201T000000Z");
+    let plan = told.plan(&last(1));
+    let going = plan.to_be_removed();
+    assert_eq!(going.len(), 4);
+    let mut locks = Locks::new();
+    locks.insert(going[0].clone(), Lock::Unreadable);
+    locks.insert(going[1].clone(), Lock::Until(1_900_000_000));
+    locks.insert(going[2].clone(), Lock::Held);
+    locks.insert(going[3].clone(), Lock::Until(1_900_000_000));
+    let plan = plan.with_locks(&locks);
+    let actions: Vec<_> = plan.items.iter().map(|item| item.action.clone()).collect();
+    let until = Some(1_900_000_000);
+    assert_eq!(actions, [Action::Keep, Action::Locked { until }, Action::Locked { until: None }]);
+    assert!(plan.to_be_removed().is_empty());
+}
+
+#[test]
+fn a_lock_that_cannot_be_read_is_tried_on_the_data_first() {
+    let mut told = Told::default();
+    told.good("20261203T000000Z");
+    told.good("20261202T000000Z");
+    let plan = told.plan(&last(1));
+    let locks = Locks::from([(plan.to_be_removed()[0].clone(), Lock::Unreadable)]);
+    let plan = plan.with_locks(&locks);
+    let gone = plan.to_be_removed();
+    assert!(gone[0].key.contains("/data-") && gone[1].key.ends_with("/manifest.json"));
+}
+
+#[test]
+fn own_uploads_that_were_never_finished_are_swept_after_a_day() {
+    let upload = |key: &str, since: &str| Unfinished {
+        key: key.to_owned(),
+        upload_id: "u".to_owned(),
+        since: u64::try_from(at(since).as_second()).unwrap(),
+    };
+    let ours = "etcd/0000000000000001/20261201T000000Z/data-00000000000000f0.db.zst.age";
+    let uploads = [
+        upload(ours, "2026-12-08T23:59:00Z"),
+        upload(ours, "2026-12-09T00:01:00Z"),
+        upload("etcd/0000000000000001/notes.txt", "2026-01-01T00:00:00Z"),
+    ];
+    let plan = plan(&Catalog::default(), &uploads, &Layout::new("etcd"), &last(1), at(NOW));
+    assert_eq!((plan.items.len(), plan.strange), (1, 1));
+    assert_eq!(plan.items[0].what, What::Upload);
+    assert_eq!(plan.items[0].targets[0].version_id.as_deref(), Some("u"));
+}
+
+#[test]
+fn delete_markers_go_last_and_alone_only_when_old() {
+    let mut told = Told::default();
+    told.good("20261203T000000Z");
+    told.good("20261202T000000Z");
+    let marker = told.version("20261202T000000Z", "manifest.json", "d1", 0);
+    marker.marker = true;
+    let marker = told.version("20261201T000000Z", "manifest.json", "d2", 0);
+    marker.marker = true;
+    let plan = told.plan(&last(1));
+    let gone = &plan.items[1].targets;
+    assert!(gone.last().unwrap().marker && !gone[0].marker);
+    assert_eq!(plan.items[2].why, "only delete markers");
+    assert_eq!(plan.to_be_removed().len(), 2, "no lock is asked of a marker");
+}

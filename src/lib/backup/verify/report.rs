@@ -1,0 +1,131 @@
+//! One row a check.
+
+use serde::Serialize;
+
+use crate::report::{Remark, Report, Verdict};
+use crate::snapshot::catalog::Entry;
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// As it should be.
+    Good,
+    /// Not as it should be.
+    Bad,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// One check of one backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// etcd's cluster id.
+    pub cluster: String,
+    /// The backup's name.
+    pub backup: String,
+    /// What was looked at.
+    pub check: &'static str,
+    /// How it is.
+    pub result: Outcome,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// The checks of one backup, as they are made.
+#[derive(Debug)]
+pub(super) struct Checks {
+    cluster: String,
+    backup: String,
+    rows: Vec<Row>,
+}
+
+impl Checks {
+    pub fn of(entry: &Entry) -> Self {
+        let (cluster, backup) = (entry.cluster.to_string(), entry.slot.to_string());
+        Self { cluster, backup, rows: Vec::new() }
+    }
+
+    fn add(&mut self, check: &'static str, result: Outcome, detail: String) {
+        let (cluster, backup) = (self.cluster.clone(), self.backup.clone());
+        self.rows.push(Row { cluster, backup, check, result, detail });
+    }
+
+    pub fn good(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.add(check, Outcome::Good, detail.into());
+    }
+
+    pub fn bad(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.add(check, Outcome::Bad, detail.into());
+    }
+
+    pub fn unknown(&mut self, check: &'static str, detail: impl Into<String>) {
+        self.add(check, Outcome::Unknown, detail.into());
+    }
+
+    pub fn judged(&mut self, check: &'static str, judged: Result<String, String>) {
+        match judged {
+            Ok(detail) => self.good(check, detail),
+            Err(detail) => self.bad(check, detail),
+        }
+    }
+
+    pub fn all_good(&self) -> bool {
+        !self.rows.iter().any(|row| row.result == Outcome::Bad)
+    }
+}
+
+/// All checks of all backups.
+#[derive(Debug, Default)]
+pub struct VerifyReport {
+    rows: Vec<Row>,
+}
+
+impl VerifyReport {
+    pub(super) fn add(&mut self, checks: Checks) {
+        self.rows.extend(checks.rows);
+    }
+
+    fn bad(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.result == Outcome::Bad)
+    }
+}
+
+impl Report for VerifyReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn headers(&self) -> &'static [&'static str] {
+        &["BACKUP", "CHECK", "RESULT", "DETAIL"]
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let result = match row.result {
+            Outcome::Good => "good",
+            Outcome::Bad => "BAD",
+            Outcome::Unknown => "unknown",
+        };
+        vec![row.backup.clone(), row.check.to_owned(), result.to_owned(), row.detail.clone()]
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        let bad = self.bad().map(|row| {
+            let Row { cluster, backup, check, detail, .. } = row;
+            Remark::Error(format!("{backup} of cluster {cluster}: {check}: {detail}"))
+        });
+        let mut remarks: Vec<Remark> = bad.collect();
+        if !remarks.is_empty() {
+            let hint = "take a new backup now, and keep this one until somebody has looked at it";
+            remarks.push(Remark::Hint(hint.to_owned()));
+        }
+        remarks
+    }
+
+    fn verdict(&self) -> Verdict {
+        if self.bad().next().is_some() { Verdict::Failed } else { Verdict::Done }
+    }
+}
