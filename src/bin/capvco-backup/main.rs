@@ -16,7 +16,11 @@ use capvco::cli::{self, Program};
 use capvco::clock;
 
 fn main() -> ExitCode {
-    let program =
-        Program { name: "capvco-backup", pause: clock::pause, variables: Some("CAPVCO_BACKUP") };
+    let program = Program {
+        name: "capvco-backup",
+        pause: clock::pause,
+        variables: Some("CAPVCO_BACKUP"),
+        one_thread: true,
+    };
     cli::run(program, verbs::run)
 }

@@ -13,7 +13,12 @@ use capvco::report::Verdict;
 use args::Args;
 
 fn main() -> ExitCode {
-    let program = Program { name: "capvco-imagepublish", pause: clock::pause, variables: None };
+    let program = Program {
+        name: "capvco-imagepublish",
+        pause: clock::pause,
+        variables: None,
+        one_thread: false,
+    };
     cli::run(program, body)
 }
 

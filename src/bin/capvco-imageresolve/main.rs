@@ -13,7 +13,12 @@ use capvco::resolve;
 use args::{Args, Output};
 
 fn main() -> ExitCode {
-    let program = Program { name: "capvco-imageresolve", pause: clock::pause, variables: None };
+    let program = Program {
+        name: "capvco-imageresolve",
+        pause: clock::pause,
+        variables: None,
+        one_thread: false,
+    };
     cli::run(program, body)
 }
 

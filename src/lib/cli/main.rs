@@ -30,6 +30,10 @@ pub struct Program {
     pub pause: fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Where every option has a variable: the beginning of their names, such as `CAPVCO_BACKUP`.
     pub variables: Option<&'static str>,
+    /// Whether all that waits, waits in one thread, for a program that moves one stream: handing
+    /// every message of it from thread to thread costs as much as compressing it. What computes
+    /// must then be in blocking threads.
+    pub one_thread: bool,
 }
 
 /// The version of all programs.
@@ -196,10 +200,13 @@ fn work<Fut>(
 where
     Fut: Future<Output = Result<Verdict, Box<dyn Fault>>>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a process that may not start threads can do nothing");
+    let mut runtime = if program.one_thread {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    let runtime =
+        runtime.enable_all().build().expect("a process that may not start threads can do nothing");
     let ended = runtime.block_on(async {
         let stopped = Arc::clone(screen);
         tokio::spawn(signals::obey(Arc::clone(screen), move || stop(&stopped, &cancel)));
@@ -287,8 +294,12 @@ mod tests {
         }
     }
 
-    const PROGRAM: Program =
-        Program { name: "capvco-test", pause: |_| Box::pin(async {}), variables: None };
+    const PROGRAM: Program = Program {
+        name: "capvco-test",
+        pause: |_| Box::pin(async {}),
+        variables: None,
+        one_thread: false,
+    };
 
     fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
         let words = std::iter::once("x").chain(words.iter().copied()).map(OsString::from);
