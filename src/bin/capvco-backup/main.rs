@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "the flags of verbs that are being built")]
 mod args;
+mod bucket;
 mod check;
 mod freshness;
 mod hold;

@@ -6,7 +6,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::{Parser, Subcommand};
 
-use crate::{check, freshness, hold, list, prune, verify};
+use crate::{bucket, check, freshness, hold, list, prune, verify};
 
 const AFTER: &str = "\
 Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
@@ -29,6 +29,9 @@ pub struct Args {
 enum Verb {
     /// Try everything that a backup will need, and say in one table what would go wrong
     Check(Box<check::CheckFlags>),
+    /// Make a bucket with locking for backups
+    #[command(subcommand)]
+    Bucket(Box<bucket::Verb>),
     /// Say what backups there are, and what is in them
     List(Box<list::ListFlags>),
     /// Say how old the newest good backup is, and whether that is too old
@@ -46,6 +49,7 @@ impl Flags for Args {
     fn talk(&self) -> Talk {
         match &self.verb {
             Verb::Check(flags) => flags.output.talk(),
+            Verb::Bucket(verb) => verb.flags().output.talk(),
             Verb::List(flags) => flags.output.talk(),
             Verb::Status(flags) => flags.output.talk(),
             Verb::Verify(flags) => flags.output.talk(),
@@ -59,6 +63,7 @@ impl Flags for Args {
 pub async fn run(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
     match args.verb {
         Verb::Check(flags) => check::run(&flags, &session).await,
+        Verb::Bucket(verb) => bucket::run(&verb, &session).await,
         Verb::List(flags) => list::run(&flags, &session).await,
         Verb::Status(flags) => freshness::run(&flags, &session).await,
         Verb::Verify(flags) => verify::run(&flags, &session).await,

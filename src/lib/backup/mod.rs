@@ -11,6 +11,7 @@
 //! **To add a verb:** a file or a folder of its name here with request, plan, apply and report as
 //! needed, and a file of its flags in `src/bin/capvco-backup`.
 
+pub mod bucket;
 pub mod certificates;
 pub mod check;
 mod choice;

@@ -1,4 +1,5 @@
 //! `capvco-backup` as its users run it, against real peers.
 
+mod bucket;
 mod check;
 mod hold;
