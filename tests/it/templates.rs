@@ -1,11 +1,13 @@
-//! What we hand out as files fits the programs as they are.
+//! What we hand out as files, and the commands in the how-tos: they fit the programs as they are.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::support::program::{Program, backup};
 use crate::support::rust_text::root;
 
 fn folder() -> PathBuf {
@@ -67,4 +69,84 @@ fn only_the_other_sides_failure_is_tried_again() {
     let rules = &cronjob()["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"];
     assert_eq!(rules[0]["action"], "FailJob");
     assert_eq!(rules[0]["onExitCodes"]["values"], json!([1, 2, 3, 5]));
+}
+
+/// The commands of our program in a page's blocks of code, comments left out.
+fn commands(page: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for block in page.split("```sh\n").skip(1) {
+        let code = block.split("```").next().unwrap_or_default().replace("\\\n", " ");
+        for line in code.lines() {
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            if line.starts_with("capvco-backup ") {
+                found.push(line.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Verb (with its second word, if it has one) and the long flags of a command.
+fn parts(command: &str) -> (Vec<&str>, Vec<&str>) {
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let two = ["hold", "bucket"].contains(&words[0]);
+    let verb = words[..if two { 2 } else { 1 }].to_vec();
+    let flags = words.into_iter().filter(|word| word.starts_with("--"));
+    (verb, flags.map(|flag| flag.split('=').next().unwrap_or(flag)).collect())
+}
+
+/// The verbs that the program has.
+async fn verbs() -> BTreeSet<String> {
+    let help = backup().arg("--help").run().await.expect(0).out;
+    let rows = help.lines().filter(|row| row.starts_with("  ") && !row.starts_with("   "));
+    let words = rows.filter_map(|row| row.split_whitespace().next());
+    words.filter(|word| !word.starts_with('-')).map(str::to_owned).collect()
+}
+
+/// The long flags that a verb's help names.
+async fn flags_of(verb: &[&str]) -> BTreeSet<String> {
+    let program = verb.iter().fold(backup(), Program::arg).arg("--help");
+    let help = program.run().await.expect(0).out;
+    let words = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_commands_of_the_how_tos_have_the_flags_that_they_use() {
+    let (there, mut shown, mut wrong) = (verbs().await, BTreeSet::new(), Vec::new());
+    for entry in fs::read_dir(root().join("docs/how-to")).unwrap() {
+        let path = entry.unwrap().path();
+        for command in commands(&fs::read_to_string(&path).unwrap()) {
+            let (verb, flags) = parts(&command);
+            if !there.contains(verb[0]) {
+                continue;
+            }
+            shown.insert(verb[0].to_owned());
+            let known = flags_of(&verb).await;
+            let missing: Vec<&str> = flags.into_iter().filter(|f| !known.contains(*f)).collect();
+            if !missing.is_empty() {
+                wrong.push(format!("{}: {command}: {missing:?}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let silent: Vec<_> = there.difference(&shown).filter(|v| *v != "help").collect();
+    assert!(silent.is_empty(), "no how-to shows {silent:?}");
+}
+
+#[tokio::test]
+async fn every_variable_of_the_settings_is_one_of_ours() {
+    if !verbs().await.contains("snapshot") {
+        return;
+    }
+    let known = flags_of(&["snapshot"]).await;
+    let letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    for file in ["env", "cronjob.yaml"] {
+        let text = template(file);
+        let names = text.split(|c: char| !letter(c));
+        for name in names.filter_map(|name| name.strip_prefix("CAPVCO_BACKUP_")) {
+            let flag = format!("--{}", name.to_lowercase().replace('_', "-"));
+            assert!(known.contains(&flag), "{file}: {name}");
+        }
+    }
 }
