@@ -141,7 +141,7 @@ async fn every_variable_of_the_settings_is_one_of_ours() {
     }
     let known = flags_of(&["snapshot"]).await;
     let letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    for file in ["env", "cronjob.yaml"] {
+    for file in ["env", "backup-rw.env", "cronjob.yaml"] {
         let text = template(file);
         let names = text.split(|c: char| !letter(c));
         for name in names.filter_map(|name| name.strip_prefix("CAPVCO_BACKUP_")) {
