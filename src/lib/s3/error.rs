@@ -58,6 +58,7 @@ struct Inner {
     kind: Kind,
     message: Option<String>,
     request_id: Option<String>,
+    reply: Option<String>,
     tries: u32,
     spent: Duration,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -71,6 +72,7 @@ impl Error {
             kind,
             message: None,
             request_id: None,
+            reply: None,
             tries: 1,
             spent: Duration::ZERO,
             source: None,
@@ -85,6 +87,16 @@ impl Error {
     pub(super) fn with_request_id(mut self, id: Option<String>) -> Self {
         self.0.request_id = id;
         self
+    }
+
+    /// A 2xx reply that the SDK could not read, for whoever may.
+    pub(super) fn with_reply(mut self, reply: Option<String>) -> Self {
+        self.0.reply = reply;
+        self
+    }
+
+    pub(super) fn reply(&self) -> Option<&str> {
+        self.0.reply.as_deref()
     }
 
     pub(super) fn with_source(

@@ -14,6 +14,9 @@ use super::wire::Stalled;
 /// The longest sentence of a store that is repeated, in characters.
 const LONGEST: usize = 300;
 
+/// The longest reply that is kept for a second reading, in bytes.
+const LONGEST_REPLY: usize = 64 * 1024;
+
 /// A failed try.
 #[derive(Debug)]
 pub struct Trouble {
@@ -22,17 +25,21 @@ pub struct Trouble {
     pub message: Option<String>,
     pub request_id: Option<String>,
     pub retry_after: Option<Duration>,
+    /// A 2xx reply that the SDK could not read.
+    pub reply: Option<String>,
 }
 
 impl Trouble {
     fn new(kind: Kind, failure: Failure) -> Self {
-        let (message, request_id, retry_after) = (None, None, None);
-        Self { kind, failure, message, request_id, retry_after }
+        let (message, request_id, retry_after, reply) = (None, None, None, None);
+        Self { kind, failure, message, request_id, retry_after, reply }
     }
 
     /// The error of a call that is not tried again.
     pub fn error(self, operation: &'static str, target: &str) -> Error {
-        let mut error = Error::new(operation, target, self.kind).with_request_id(self.request_id);
+        let mut error = Error::new(operation, target, self.kind)
+            .with_request_id(self.request_id)
+            .with_reply(self.reply);
         if let Some(message) = self.message {
             error = error.with_message(message);
         }
@@ -55,6 +62,11 @@ where
     let status = raw.status().as_u16();
     let code = meta.code().filter(|code| !code.is_empty()).map(str::to_owned);
     let failure = codes::failure(status, code.as_deref());
+    if status < 300 && code.is_none() {
+        let reply = raw.body().bytes().filter(|bytes| bytes.len() <= LONGEST_REPLY);
+        let reply = reply.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        return Trouble { reply, ..Trouble::new(Kind::Garbled, Failure::Final) };
+    }
     let header = |name: &str| raw.headers().get(name).map(str::to_owned);
     Trouble {
         message: meta.message().and_then(clipped),

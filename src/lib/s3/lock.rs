@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aws_sdk_s3::primitives::DateTime;
+use aws_sdk_s3::primitives::{DateTime, DateTimeFormat as Format};
 use aws_sdk_s3::types::{
     DefaultRetention, ObjectLockConfiguration, ObjectLockEnabled, ObjectLockLegalHold,
     ObjectLockLegalHoldStatus, ObjectLockMode, ObjectLockRetentionMode, ObjectLockRule,
@@ -194,6 +194,10 @@ impl Bucket {
                     Some(Retention::Locked { mode, until: unix(lock.retain_until_date()?)? })
                 })
                 .unwrap_or(Retention::None)),
+            Err(error) if error.reply().is_some() => Ok(error
+                .reply()
+                .and_then(read_leniently)
+                .unwrap_or_else(|| Retention::Unreadable(why(&error)))),
             Err(error) if says_none(&error) => Ok(Retention::None),
             // SeaweedFS says no more than this of a bucket without locking.
             Err(error) if error.code() == Some("InvalidRequest") && self.locks_nothing().await => {
@@ -263,6 +267,17 @@ impl Bucket {
     }
 }
 
+/// Reads a retention whatever its document is called: versitygw 1.8 sends `ObjectLockRetention`
+/// where AWS has `Retention`, and the SDK takes no other name.
+fn read_leniently(reply: &str) -> Option<Retention> {
+    let text = |tag: &str| {
+        let (_, rest) = reply.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once(&format!("</{tag}>"))?.0.trim())
+    };
+    let until = DateTime::from_str(text("RetainUntilDate")?, Format::DateTimeWithOffset).ok()?;
+    Some(Retention::Locked { mode: Mode::read(text("Mode")?)?, until: unix(&until)? })
+}
+
 fn read_config(config: &ObjectLockConfiguration) -> LockConfig {
     if config.object_lock_enabled() != Some(&ObjectLockEnabled::Enabled) {
         return LockConfig::Unknown("the store's answer makes no sense".to_owned());
@@ -300,6 +315,25 @@ mod tests {
             .object_lock_enabled(ObjectLockEnabled::Enabled)
             .set_rule(rule.map(|rule| ObjectLockRule::builder().default_retention(rule).build()))
             .build()
+    }
+
+    #[test]
+    fn a_retention_is_read_whatever_its_document_is_called() {
+        let document = |name: &str, mode: &str, date: &str| {
+            format!(
+                "<?xml?><{name}><Mode>{mode}</Mode><RetainUntilDate>{date}</RetainUntilDate></{name}>"
+            )
+        };
+        let locked = Some(Retention::Locked { mode: Mode::Compliance, until: 1_798_761_600 });
+        for (reply, found) in [
+            (document("ObjectLockRetention", "COMPLIANCE", "2027-01-01T00:00:00Z"), locked.clone()),
+            (document("X", "COMPLIANCE", "2027-01-01T01:00:00+01:00"), locked),
+            (document("Retention", "COMPLIANCE", "soon"), None),
+            (document("Retention", "", "2027-01-01T00:00:00Z"), None),
+            ("<ListBucketResult/>".to_owned(), None),
+        ] {
+            assert_eq!(read_leniently(&reply), found, "{reply}");
+        }
     }
 
     #[test]

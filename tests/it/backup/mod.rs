@@ -3,3 +3,4 @@
 mod bucket;
 mod check;
 mod hold;
+mod permissions;

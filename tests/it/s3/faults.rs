@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capvco::clock;
 use capvco::fault::{Class, Fault as _};
-use capvco::s3::{Bucket, Kind, LockConfig, Put, PutOutcome, Retention};
+use capvco::s3::{Bucket, Kind, LockConfig, Mode, Put, PutOutcome, Retention};
 
 use super::{config, noise, open, read, stored, upload};
 use crate::support::front::{Asked, Fault, Front};
@@ -133,6 +133,15 @@ async fn a_lock_that_may_not_be_read_is_not_taken_for_none() {
     let unreadable = Retention::Unreadable("AccessDenied".to_owned());
     assert_eq!(bucket.retention("a", None).await.unwrap(), unreadable);
     assert_eq!(bucket.lock_config().await.unwrap(), LockConfig::Unknown("AccessDenied".to_owned()));
+    // A store that tells it only when asked for nothing else.
+    let (bucket, _front) =
+        through(&store, on("HeadObject", 99, Fault::Without("x-amz-object-lock"))).await;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is after 1970")]
+    let until = bucket.server_time().await.unwrap() as u64 + 3600;
+    let put = Put { lock: Some((Mode::Governance, until)), ..Put::default() };
+    stored(bucket.put("b", noise(10), &put).await.unwrap());
+    let locked = Retention::Locked { mode: Mode::Governance, until };
+    assert_eq!(bucket.retention("b", None).await.unwrap(), locked);
     // kopia/kopia#913: a store that answers with a listing.
     let listing = "<ListBucketResult><Name>backups</Name></ListBucketResult>";
     let (bucket, _front) =
