@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capvco::backup::{
-    AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Mode, S3Config, Target,
-    identities,
+    AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Mode, Recipients, S3Config,
+    Target, identities, recipients,
 };
 use capvco::cli::args::{duration, size, time_limit};
 use capvco::cli::passphrase::{NoPassphrase, passphrase};
@@ -201,6 +201,15 @@ impl RecipientArgs {
     /// The keys and the files, unread.
     pub fn given(&self) -> (Vec<String>, Vec<PathBuf>) {
         (self.recipient.clone(), self.recipients_file.clone())
+    }
+
+    /// All keys that are given; none where there are none.
+    pub fn read(&self, session: &Session) -> Result<Option<Recipients>, Error> {
+        let (all, remarks) = recipients::read(&self.recipient, &self.recipients_file)?;
+        for remark in &remarks {
+            session.progress.warn(remark);
+        }
+        Ok(all)
     }
 }
 

@@ -25,14 +25,16 @@ pub mod lock;
 pub mod node;
 pub mod prune;
 pub mod recipients;
+pub mod snapshot;
 mod target;
 pub mod verify;
 mod wording;
 
 pub use crate::s3::{Checksum, Config as S3Config, Mode};
+pub use crate::snapshot::pack::Layers;
 pub use crate::snapshot::passphrase::AskPassphrase;
 pub use crate::snapshot::retention::{Keep, UNLIMITED, Within};
-pub use crate::snapshot::seal::Identities;
+pub use crate::snapshot::seal::{Identities, Recipients};
 pub use error::Error;
 pub use lock::LockWish;
 pub use node::Given as EtcdGiven;

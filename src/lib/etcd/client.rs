@@ -12,6 +12,7 @@ use tonic_prost::ProstCodec;
 
 use super::access::Access;
 use super::error::{Error, Kind};
+use super::receive::Malformed;
 use super::stream::SnapshotStream;
 use super::{probe, trouble, wire};
 use crate::clock::Clock;
@@ -290,6 +291,12 @@ impl Client {
             }
         };
         Ok(SnapshotStream::new(stream.into_inner(), self.url.clone(), idle, self.clock.clone()))
+    }
+
+    /// What a broken rule of the protocol is, as an error of this member.
+    #[must_use]
+    pub fn malformed(&self, malformed: Malformed) -> Error {
+        Error::new(SnapshotStream::OPERATION, &self.url, Kind::Malformed(malformed))
     }
 
     async fn call<Q, R>(

@@ -52,9 +52,7 @@ impl Messages {
         Ok(message.map(|message| Chunk { remaining: message.remaining_bytes, blob: message.blob }))
     }
 
-    /// What a broken rule of the protocol is, as an error of this member.
-    #[must_use]
-    pub fn malformed(&self, malformed: Malformed) -> Error {
+    fn malformed(&self, malformed: Malformed) -> Error {
         self.error(Kind::Malformed(malformed))
     }
 

@@ -40,7 +40,7 @@ pub struct Manifest {
     pub etcd_version: String,
     /// The database's own version; etcd before 3.6 writes none.
     pub storage_version: Option<String>,
-    /// The newest revision in the database.
+    /// The newest revision in the database; 0 where there never was a key.
     pub revision: i64,
     /// Where the member stood.
     pub raft: Raft,
@@ -317,8 +317,7 @@ mod tests {
             ("/finished", json!("2026-11-30T05:00:00Z"), "finished: it is before started"),
             ("/etcdVersion", json!(3.6), "etcdVersion: a text is needed"),
             ("/storageVersion", json!(3.6), "storageVersion: a text is needed"),
-            ("/revision", json!(0), "revision: it is not positive"),
-            ("/revision", json!(-4), "revision: it is not positive"),
+            ("/revision", json!(-4), "revision: it is negative"),
             ("/revision", json!(1.5), "revision: a whole number is needed"),
             ("/revision", json!(u64::MAX), "revision: a whole number is needed"),
             ("/raft", json!([]), "raft: an object is needed"),

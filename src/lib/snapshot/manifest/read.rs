@@ -208,8 +208,9 @@ impl<'a> Fields<'a> {
 
     fn revision(&self, name: &str) -> Result<i64, Flaw> {
         match self.value(name)?.as_i64() {
-            Some(number) if number > 0 => Ok(number),
-            Some(_) => Err(self.flaw(name, "it is not positive")),
+            // A database without any key has none.
+            Some(number) if number >= 0 => Ok(number),
+            Some(_) => Err(self.flaw(name, "it is negative")),
             None => Err(self.flaw(name, "a whole number is needed")),
         }
     }
