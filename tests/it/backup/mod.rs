@@ -4,3 +4,4 @@ mod bucket;
 mod check;
 mod hold;
 mod permissions;
+mod snapshot;

@@ -83,6 +83,23 @@ impl Builder {
         format!("http://127.0.0.1:{}", self.peer_port)
     }
 
+    /// Starts it as a learner of the cluster that `member` is alone in.
+    #[track_caller]
+    pub fn learner_of(mut self, member: &Etcd) -> Etcd {
+        let peers = format!("--peer-urls={}", self.peer_url());
+        member.etcdctl(&["member", "add", &self.name, "--learner", &peers]);
+        self.cluster = Some(initial_cluster(&[member.built.clone(), self.clone()]));
+        self.args.push("--initial-cluster-state=existing".to_owned());
+        let port = self.metrics_port;
+        let mut etcd = self.spawn();
+        let said = || get(port, "/metrics").unwrap_or_default();
+        etcd.peer.wait(|| {
+            let said = said();
+            said.contains("etcd_server_is_learner 1") && said.contains("etcd_server_has_leader 1")
+        });
+        etcd
+    }
+
     /// Starts it, alone.
     #[track_caller]
     pub fn start(self) -> Etcd {

@@ -59,6 +59,12 @@ impl S3 {
         &self.secret_key
     }
 
+    /// The same server behind a front.
+    #[must_use]
+    pub fn behind(&self, front: &crate::support::front::Front) -> Self {
+        Self { endpoint: front.endpoint(), ..self.clone() }
+    }
+
     /// The same server with another key.
     #[must_use]
     pub fn with_key(&self, access_key: &str, secret_key: &str) -> Self {
