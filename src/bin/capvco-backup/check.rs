@@ -9,7 +9,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
 
-use crate::args::{EtcdArgs, LockArgs, RecipientArgs, S3Args};
+use crate::args::{EtcdArgs, IdentityArgs, LockArgs, RecipientArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct CheckFlags {
@@ -28,6 +28,9 @@ pub struct CheckFlags {
     no_encrypt: bool,
 
     #[command(flatten)]
+    identities: IdentityArgs,
+
+    #[command(flatten)]
     lock: LockArgs,
 
     #[command(flatten)]
@@ -38,7 +41,7 @@ pub struct CheckFlags {
 }
 
 impl CheckFlags {
-    fn request(&self, session: &Session) -> Result<check::Request, Error> {
+    async fn request(&self, session: &Session) -> Result<check::Request, Error> {
         let (recipients, recipients_files) = self.recipients.given();
         Ok(check::Request {
             target: self.s3.target(session)?,
@@ -48,13 +51,14 @@ impl CheckFlags {
             pki_dir: self.pki_dir.clone(),
             recipients,
             recipients_files,
+            identities: self.identities.read(session).await?,
             no_encrypt: self.no_encrypt,
         })
     }
 }
 
 pub async fn run(flags: &CheckFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
-    let request = flags.request(session)?;
+    let request = flags.request(session).await?;
     let report = check::run(&request, clock::System::shared(), &session.cancel).await?;
     Ok(session.print(&report, flags.output.output))
 }

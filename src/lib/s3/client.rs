@@ -20,6 +20,7 @@ use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::{HttpConnectorSettings, SharedHttpConnector};
+use aws_types::service_config::ServiceConfigKey;
 use secrecy::ExposeSecret as _;
 
 use super::checksum::Choice;
@@ -91,20 +92,20 @@ impl Bucket {
         let pace = config.limit_rate.map(Pace::new);
         let wire = Wire::new(connector, clock.clone(), pace);
         let shared = shared(&config, &wire, &clock).await;
-        let own_endpoint = shared.endpoint_url().is_some();
+        let endpoint = config.endpoint.clone().or_else(|| endpoint_of(&shared));
         let Some(region) = shared.region().map(ToString::to_string) else {
             return Err(Error::new("use", "the bucket's region", Kind::Setting).with_message(
                 "it is not known: give --s3-region, AWS_REGION or a profile with one",
             ));
         };
         let sdk = aws_sdk_s3::config::Builder::from(&shared)
-            .force_path_style(config.path_style.unwrap_or(own_endpoint))
+            .force_path_style(config.path_style.unwrap_or(endpoint.is_some()))
             .build();
         let inner = Inner {
             client: Client::from_conf(sdk),
             name: config.bucket,
             region,
-            endpoint: shared.endpoint_url().map(str::to_owned),
+            endpoint,
             clock,
             wire,
             sums: Choice::new(config.checksum),
@@ -275,6 +276,14 @@ async fn shared(config: &Config, wire: &Wire, clock: &Arc<dyn Clock>) -> SdkConf
         loader = loader.app_name(name);
     }
     loader.load().await
+}
+
+/// The endpoint that files or environment name for S3, or for all services.
+fn endpoint_of(shared: &SdkConfig) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id("S3").env("AWS_ENDPOINT_URL");
+    let key = key.profile("endpoint_url").build().ok()?;
+    let own = shared.service_config().and_then(|config| config.load_config(key));
+    own.or_else(|| shared.endpoint_url().map(str::to_owned))
 }
 
 /// The region asked for, or the surroundings', or where the endpoint is one's own, any.

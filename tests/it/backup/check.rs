@@ -6,6 +6,7 @@ use crate::support::peers::etcd::Etcd;
 use crate::support::peers::s3::{BUCKET, Moto, S3, Seaweed, Versitygw};
 use crate::support::peers::tls::Tls;
 use crate::support::program::{Done, backup, backup_at};
+use crate::support::scripted::{Answer, Scripted};
 
 /// A check of `store` with two recipients and no etcd.
 async fn check(store: &S3, words: &str) -> Done {
@@ -170,6 +171,97 @@ async fn etcd_certificates_and_recipients_are_looked_at() {
         .await
         .expect(1);
     is(&done, "recipients", "failed", "/nowhere/r");
+    let own = capvco::snapshot::seal::Identities::generate().public()[0].clone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key.txt");
+    let made = crate::support::peers::run(
+        std::process::Command::new(crate::support::peers::tool("age-keygen")).arg("-o").arg(&file),
+    );
+    made.expect(0);
+    let done = backup_at(&store)
+        .words("check --output json --lock none --manifests /nowhere --recipient")
+        .arg(&own)
+        .arg(format!("--identity={}", file.display()))
+        .run()
+        .await
+        .expect(1);
+    is(&done, "identities", "failed", "none of them");
     let done = backup().words("check").run().await.expect(2);
     assert!(done.err.contains("--s3-bucket"), "{}", done.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_endpoint_come_from_the_usual_files_too() {
+    let store = Versitygw::start();
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".aws");
+    std::fs::create_dir(&folder).unwrap();
+    let (id, secret) = (store.access_key(), store.secret_key());
+    std::fs::write(
+        folder.join("credentials"),
+        format!("[backup]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n"),
+    )
+    .unwrap();
+    let process = format!(
+        "echo '{{\"Version\": 1, \"AccessKeyId\": \"{id}\", \"SecretAccessKey\": \"{secret}\"}}'"
+    );
+    let script = home.path().join("keys.sh");
+    std::fs::write(&script, process).unwrap();
+    std::fs::write(
+        folder.join("config"),
+        format!(
+            "[profile backup]\nregion = us-east-1\nendpoint_url = {0}\n[profile process]\nregion = \
+             us-east-1\nendpoint_url = {0}\ncredential_process = /bin/sh {1}\n",
+            store.endpoint(),
+            script.display()
+        ),
+    )
+    .unwrap();
+    for profile in ["backup", "process"] {
+        let done = backup()
+            .words("check --output json --lock none --no-encrypt --manifests /nowhere")
+            .env("HOME", home.path())
+            .env("AWS_PROFILE", profile)
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("CAPVCO_BACKUP_S3_BUCKET", BUCKET)
+            .run()
+            .await
+            .expect(0);
+        is(&done, "bucket", "good", store.endpoint());
+    }
+    let done = backup_at(&store)
+        .words("check --output json --lock none --no-encrypt --manifests /nowhere")
+        .env("CAPVCO_BACKUP_S3_ENDPOINT", "")
+        .env("AWS_ENDPOINT_URL_S3", store.endpoint())
+        .env("AWS_REGION", "us-east-1")
+        .run()
+        .await
+        .expect(0);
+    is(&done, "bucket", "good", store.endpoint());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_of_the_environment_is_used_and_its_refusal_is_said() {
+    let proxy = Scripted::start(|_, _| Answer::status("407 Proxy Authentication Required")).await;
+    for (endpoint, variable, asked) in [
+        ("https://s3.test", "HTTPS_PROXY", ("CONNECT", "s3.test:443")),
+        ("http://s3.test", "HTTP_PROXY", ("HEAD", "http://s3.test/backups")),
+    ] {
+        let before = proxy.asked().len();
+        let done = backup()
+            .words("check --no-encrypt --manifests /nowhere --stall-timeout 2s")
+            .env("CAPVCO_BACKUP_S3_BUCKET", BUCKET)
+            .env("CAPVCO_BACKUP_S3_ENDPOINT", endpoint)
+            .env("AWS_ACCESS_KEY_ID", "a")
+            .env("AWS_SECRET_ACCESS_KEY", "planted-secret")
+            .env(variable, proxy.url("").as_str())
+            .run()
+            .await;
+        assert_ne!(done.code, 0);
+        let first = proxy.asked()[before].clone();
+        assert_eq!(first.method, asked.0);
+        assert!(first.path.starts_with(asked.1), "{}", first.path);
+        assert!(done.err.to_lowercase().contains("proxy"), "{}\n{}", done.out, done.err);
+        assert!(!format!("{done:?}").contains("planted"));
+    }
 }

@@ -43,10 +43,12 @@ fn of_file(path: &Path, now: u64) -> Row {
 pub fn recipients(request: &Request) -> Vec<Row> {
     match keys::read(&request.recipients, &request.recipients_files) {
         Ok((found, remarks)) => {
-            let count = found.map_or(0, |all| all.len());
+            let keys = found.as_ref().map(|all| all.texts().to_vec()).unwrap_or_default();
             let told = |remark| Row::new("encryption", "recipients", Outcome::Warning, remark);
-            let mut rows = vec![judge::recipients(count, request.no_encrypt)];
+            let mut rows = vec![judge::recipients(keys.len(), request.no_encrypt)];
             rows.extend(remarks.into_iter().map(told));
+            let given = request.identities.as_ref();
+            rows.extend(given.map(|given| judge::identities(given.public(), &keys)));
             rows
         }
         Err(error) => {

@@ -110,6 +110,17 @@ pub fn recipients(count: usize, no_encrypt: bool) -> Row {
     }
 }
 
+/// Whether keys that are given, by their public halves, open what will be encrypted.
+pub fn identities(given: &[String], recipients: &[String]) -> Row {
+    let opens = given.iter().filter(|key| recipients.contains(key)).count();
+    let row = |outcome, detail: String| Row::new("encryption", "identities", outcome, detail);
+    if opens == 0 {
+        return row(Outcome::Failed, "none of them opens what will be encrypted".to_owned())
+            .hinted("give the public key of one of them with --recipient (age-keygen -y FILE)");
+    }
+    row(Outcome::Good, format!("{opens} of {} open what will be encrypted", given.len()))
+}
+
 /// Whole days where there are some, else seconds.
 fn span(seconds: u64) -> String {
     match seconds / 86_400 {
@@ -187,6 +198,19 @@ mod tests {
             (1, true, Failed),
         ] {
             assert_eq!(recipients(count, clear).outcome, outcome, "{count} {clear}");
+        }
+    }
+
+    #[test]
+    fn a_key_opens_what_its_public_half_was_a_recipient_of() {
+        let keys = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        for (given, recipients, outcome) in [
+            (&["a", "b"][..], &["b", "c"][..], Good),
+            (&["a"], &["b"], Failed),
+            (&["a"], &[], Failed),
+        ] {
+            let row = identities(&keys(given), &keys(recipients));
+            assert_eq!(row.outcome, outcome, "{given:?} {recipients:?}");
         }
     }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub use report::{CheckReport, Outcome, Row};
 
 use super::node::Given;
-use super::{Error, LockWish, Target};
+use super::{Error, Identities, LockWish, Target};
 use crate::clock::Clock;
 
 /// What is asked for.
@@ -37,6 +37,8 @@ pub struct Request {
     pub recipients: Vec<String>,
     /// Files of public keys.
     pub recipients_files: Vec<PathBuf>,
+    /// Keys to open backups with, where some are given.
+    pub identities: Option<Identities>,
     /// Whether backups are to be stored in the clear.
     pub no_encrypt: bool,
 }
