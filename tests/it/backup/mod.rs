@@ -3,5 +3,8 @@
 mod bucket;
 mod check;
 mod hold;
+mod list;
 mod permissions;
+mod prune;
 mod snapshot;
+mod verify;

@@ -14,6 +14,7 @@ pub mod program;
 pub mod raw;
 pub mod rust_text;
 pub mod scripted;
+pub mod stored;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
