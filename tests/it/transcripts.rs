@@ -66,7 +66,7 @@ async fn the_transcripts_are_what_a_person_sees() {
         ("VCO_CUSTOMER_ID", sim.customer().to_owned()),
         ("VCO_TOKEN", sim.token()),
         ("COLUMNS", "120".to_owned()),
-        ("ETCDCTL_ENDPOINTS", etcd.endpoint().to_owned()),
+        ("ETCDCTL_ENDPOINTS", etcd.endpoint().clone()),
         ("CAPVCO_BACKUP_S3_ENDPOINT", s3.endpoint().to_owned()),
         ("CAPVCO_BACKUP_S3_BUCKET", "nights".to_owned()),
         ("AWS_ACCESS_KEY_ID", s3.access_key().to_owned()),
