@@ -4,7 +4,7 @@ use super::{Desk, named, row};
 use crate::support::front::{Asked, Fault, Front};
 use crate::support::peers::etcd::Etcd;
 use crate::support::peers::fill::Values;
-use crate::support::peers::s3::{BUCKET, Moto, S3, Versitygw};
+use crate::support::peers::s3::{BUCKET, Moto, S3, Seaweed, Versitygw};
 use crate::support::program::Program;
 
 fn default_lock(s3: &S3, days: u32) {
@@ -69,6 +69,28 @@ async fn a_lock_that_the_store_drops_from_large_objects_is_missed() {
     // moto shows no lock when looked at, and answers nonsense when asked.
     let large = large.says("the backup is stored, but its lock cannot be read back");
     assert!(large.err.contains("data-"), "it says which object: {}", large.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_store_shows_the_same_locks_on_large_objects_and_small() {
+    let (desk, s3, etcd) = (Desk::new(), Seaweed::start(), Etcd::start());
+    default_lock(&s3, 1);
+    let small = row(&desk.unlocked(&etcd, &s3).run().await.expect(0));
+    etcd.fill(500, 32 << 10, Values::Random);
+    let large = row(&desk.snapshot(&etcd, &s3).words("--slot 24h").run().await.expect(0));
+    assert_eq!(
+        (&small["lock"]["mode"], &large["lock"]["mode"]),
+        (&"compliance".into(), &"governance".into())
+    );
+    for row in [small, large] {
+        let key = row["key"].as_str().unwrap();
+        let manifest = format!("{}/manifest.json", key.rsplit_once('/').unwrap().0);
+        assert_eq!(retention(&s3, &manifest)["Retention"]["Mode"], {
+            row["lock"]["mode"].as_str().unwrap().to_uppercase()
+        });
+    }
+    let late = row(&desk.snapshot(&etcd, &s3).words("--slot 24h").run().await.expect(0));
+    assert_eq!(late["outcome"], "already-made");
 }
 
 /// A store before which nobody may read locks.

@@ -5,6 +5,7 @@ mod broken;
 mod fit;
 mod keys;
 mod locks;
+mod memory;
 mod places;
 mod slots;
 mod whole;

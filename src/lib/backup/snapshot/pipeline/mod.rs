@@ -42,8 +42,12 @@ use crate::snapshot::pack::Layers;
 /// The parts between etcd and the bucket, in bytes.
 pub const QUEUE: u64 = 40 << 20;
 
-/// Messages of 32 KiB between two stages.
-const SHORT: usize = 32;
+/// How much is handed on at once, in bytes: waking a thread for every message of 32 KiB costs as
+/// much as compressing it.
+const BATCH: usize = 512 << 10;
+
+/// Batches between two stages.
+const SHORT: usize = 2;
 
 /// How long etcd waits for us before we say so.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -279,11 +283,18 @@ impl Watch {
         to: mpsc::Sender<Item<Chunk>>,
         cancel: CancellationToken,
     ) -> Result<(), Broken> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         let mut next = first;
         while let Some(chunk) = next {
-            let done = self.total.saturating_sub(chunk.remaining);
-            self.progress.update(ITEM, Step::bytes("streaming", done, Some(self.total)));
-            self.hand_on(Item::Piece(chunk), &to, &cancel).await?;
+            bytes += chunk.blob.len();
+            let left = chunk.remaining;
+            batch.push(chunk);
+            // Blank messages are a failure that is to be seen soon, however many they are.
+            if bytes >= BATCH || batch.len() >= BATCH >> 10 {
+                self.tell(left);
+                self.hand_on(Item::Pieces(std::mem::take(&mut batch)), &to, &cancel).await?;
+                bytes = 0;
+            }
             next = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Broken::Interrupted),
@@ -291,7 +302,14 @@ impl Watch {
                 next = messages.next() => next.map_err(Broken::Etcd)?,
             };
         }
+        self.tell(0);
+        self.hand_on(Item::Pieces(batch), &to, &cancel).await?;
         self.hand_on(Item::End, &to, &cancel).await
+    }
+
+    fn tell(&self, left: u64) {
+        let done = self.total.saturating_sub(left);
+        self.progress.update(ITEM, Step::bytes("streaming", done, Some(self.total)));
     }
 
     /// Hands on, and says so where that takes long: from then on etcd waits for the bucket.

@@ -22,8 +22,8 @@ use crate::snapshot::pack::{Layers, Packer};
 /// whole.
 #[derive(Debug)]
 pub enum Item<T> {
-    /// The next piece.
-    Piece(T),
+    /// The next pieces.
+    Pieces(Vec<T>),
     /// That was all of it.
     End,
 }
@@ -65,12 +65,16 @@ pub fn judge(
         match from.blocking_recv() {
             None => return Err(Halt::Neighbour),
             Some(Item::End) => break,
-            Some(Item::Piece(Chunk { remaining, blob })) => {
-                let event = receiver.feed(remaining, &blob).map_err(Halt::Malformed)?;
-                if event == Event::Data {
-                    passing.feed(&blob);
-                    to.blocking_send(Item::Piece(blob)).map_err(|_| Halt::Neighbour)?;
+            Some(Item::Pieces(chunks)) => {
+                let mut good = Vec::with_capacity(chunks.len());
+                for Chunk { remaining, blob } in chunks {
+                    let event = receiver.feed(remaining, &blob).map_err(Halt::Malformed)?;
+                    if event == Event::Data {
+                        passing.feed(&blob);
+                        good.push(blob);
+                    }
                 }
+                to.blocking_send(Item::Pieces(good)).map_err(|_| Halt::Neighbour)?;
             }
         }
     }
@@ -106,7 +110,11 @@ pub fn pack(
         match from.blocking_recv() {
             None => return Err(Halt::Neighbour),
             Some(Item::End) => break,
-            Some(Item::Piece(bytes)) => packer.write_all(&bytes).map_err(stopped)?,
+            Some(Item::Pieces(pieces)) => {
+                for bytes in pieces {
+                    packer.write_all(&bytes).map_err(stopped)?;
+                }
+            }
         }
     }
     let cutter = packer.finish().map_err(stopped)?;
