@@ -27,7 +27,7 @@ async fn keys(shelf: &Shelf) -> Vec<String> {
 }
 
 /// Makes everything that versitygw stores look as old as `hours`.
-fn grow_old(path: &Path, hours: u64) {
+pub fn grow_old(path: &Path, hours: u64) {
     let then = SystemTime::now() - Duration::from_hours(hours);
     for entry in std::fs::read_dir(path).unwrap() {
         let path = entry.unwrap().path();

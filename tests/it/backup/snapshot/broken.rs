@@ -210,6 +210,43 @@ async fn a_run_that_is_stopped_takes_its_parts_and_its_claim_along() {
     assert!(!path.exists() && !desk.path("copy.part").exists());
 }
 
+/// Whether the request belongs to this stage of a run.
+fn is_of(asked: &Asked, stage: &str) -> bool {
+    match stage {
+        "claim" => asked.path.contains("/claim.json") && asked.method == "PUT",
+        "manifest" => asked.path.contains("/manifest.json") && asked.method == "PUT",
+        operation => asked.operation() == operation,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_killed_at_any_stage_is_taken_over_and_swept_up_after() {
+    let (desk, etcd) = (Desk::new(), Etcd::start());
+    etcd.fill(600, 32 << 10, Values::Random);
+    let stages = ["claim", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"];
+    for stage in stages.into_iter().chain(["manifest"]) {
+        let s3 = Versitygw::start();
+        let front = Front::start(s3.endpoint(), move |asked, _| {
+            if is_of(asked, stage) { Fault::Hang } else { Fault::Pass }
+        });
+        let front = std::sync::Arc::new(front.await);
+        let words = "--slot 24h --lock none --claim-age 2s";
+        let mut child = desk.unlocked(&etcd, &s3.behind(&front)).words(words).spawn();
+        let seen = std::sync::Arc::clone(&front);
+        until_so(stage, move || seen.asked().iter().any(|asked| is_of(asked, stage))).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let next = desk.unlocked(&etcd, &s3).words(words).run().await.expect(0);
+        assert_eq!(row(&next)["outcome"], "stored", "{stage}");
+        super::super::prune::grow_old(&s3.data_dir(), 25);
+        let sweep = crate::support::program::backup_at(&s3).words("prune --keep-last 1");
+        sweep.run().await.expect(0);
+        let left = (named(&s3, "data-").len(), named(&s3, "manifest.json").len(), unfinished(&s3));
+        assert_eq!(left, (1, 1, 0), "{stage}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_wrong_is_told_and_the_servers_counts() {
     let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
