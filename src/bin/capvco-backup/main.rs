@@ -8,6 +8,7 @@ mod freshness;
 mod hold;
 mod list;
 mod prune;
+mod rekey;
 mod snapshot;
 mod verbs;
 mod verify;

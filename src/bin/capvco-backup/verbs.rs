@@ -6,7 +6,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::{Parser, Subcommand};
 
-use crate::{bucket, check, freshness, hold, list, prune, snapshot, verify};
+use crate::{bucket, check, freshness, hold, list, prune, rekey, snapshot, verify};
 
 const AFTER: &str = "\
 Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
@@ -40,6 +40,8 @@ enum Verb {
     Verify(Box<verify::VerifyFlags>),
     /// Remove backups that no rule keeps, and what was left behind
     Prune(Box<prune::PruneFlags>),
+    /// Encrypt backups anew, to other recipients
+    Rekey(Box<rekey::RekeyFlags>),
     /// Take a snapshot of etcd, into a bucket under lock or into a file
     Snapshot(Box<snapshot::SnapshotFlags>),
     /// Put a legal hold on a backup, or take it off
@@ -56,6 +58,7 @@ impl Flags for Args {
             Verb::Status(flags) => flags.output.talk(),
             Verb::Verify(flags) => flags.output.talk(),
             Verb::Prune(flags) => flags.output.talk(),
+            Verb::Rekey(flags) => flags.output.talk(),
             Verb::Snapshot(flags) => flags.output.talk(),
             Verb::Hold(verb) => verb.flags().output.talk(),
         }
@@ -71,6 +74,7 @@ pub async fn run(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>
         Verb::Status(flags) => freshness::run(&flags, &session).await,
         Verb::Verify(flags) => verify::run(&flags, &session).await,
         Verb::Prune(flags) => prune::run(&flags, &session).await,
+        Verb::Rekey(flags) => Box::pin(rekey::run(&flags, &session)).await,
         Verb::Snapshot(flags) => Box::pin(snapshot::run(&flags, &session)).await,
         Verb::Hold(verb) => hold::run(&verb, &session).await,
     }

@@ -11,6 +11,8 @@ pub const ENOUGH: usize = 512;
 pub const AGE: &[u8] = b"age-encryption.org/";
 /// How the text form of an age file begins.
 pub const ARMORED_AGE: &[u8] = b"-----BEGIN AGE ENCRYPTED FILE-----";
+/// How a file of bbolt begins: page number 0, with the flag of a meta page.
+const META_PAGE: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
 /// bbolt's magic number, which stands after the 16 bytes of the first page's header.
 const BBOLT: &[u8] = &0xED0C_DAED_u32.to_le_bytes();
 
@@ -45,7 +47,9 @@ impl Kind {
     /// What `first`, the first bytes of a file ([`ENOUGH`] of them, or all), are.
     #[must_use]
     pub fn of(first: &[u8]) -> Self {
-        let begins: [(&[u8], Self); 9] = [
+        // What begins with a magic number goes first: the bytes further in may be those of what was
+        // compressed.
+        let begins: [(&[u8], Self); 8] = [
             (AGE, Self::Age),
             (ARMORED_AGE, Self::ArmoredAge),
             (&[0x28, 0xB5, 0x2F, 0xFD], Self::Zstd),
@@ -54,19 +58,18 @@ impl Kind {
             (b"PK\x05\x06", Self::Zip),
             (b"BZh", Self::Bzip2),
             (&[0xFD, b'7', b'z', b'X', b'Z', 0], Self::Xz),
-            (b"", Self::Unknown),
         ];
-        if first.is_empty() {
-            return Self::Empty;
+        if let Some((_, kind)) = begins.into_iter().find(|(magic, _)| first.starts_with(magic)) {
+            kind
+        } else if first.is_empty() {
+            Self::Empty
+        } else if first.starts_with(META_PAGE) && first.get(16..20) == Some(BBOLT) {
+            Self::EtcdDb
+        } else if first.get(257..262) == Some(b"ustar") {
+            Self::Tar
+        } else {
+            Self::Unknown
         }
-        if first.get(16..20) == Some(BBOLT) {
-            return Self::EtcdDb;
-        }
-        if first.get(257..262) == Some(b"ustar") {
-            return Self::Tar;
-        }
-        let fitting = begins.into_iter().find(|(magic, _)| first.starts_with(magic));
-        fitting.map_or(Self::Unknown, |(_, kind)| kind)
     }
 
     /// Its name for a sentence, with an article.
@@ -119,6 +122,22 @@ mod tests {
             assert_eq!(Kind::of(first), kind, "{first:?}");
             assert!(kind.name().contains(' '), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn what_was_compressed_does_not_show_through() {
+        let mut db = vec![0; 64];
+        db[8] = 4;
+        db[16..20].copy_from_slice(BBOLT);
+        for magic in [&b"\x28\xB5\x2F\xFD"[..], b"\x1F\x8B", b"age-encryption.org/"] {
+            let mut first = db.clone();
+            first[..magic.len()].copy_from_slice(magic);
+            first[16..20].copy_from_slice(BBOLT);
+            let kind = Kind::of(&first);
+            assert!(!matches!(kind, Kind::EtcdDb), "{magic:?}");
+        }
+        db[8] = 2;
+        assert_eq!(Kind::of(&db), Kind::Unknown, "another page is no beginning");
     }
 
     #[test]

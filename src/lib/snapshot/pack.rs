@@ -159,17 +159,10 @@ impl Unpacker {
         name: &str,
     ) -> Result<Self, Error> {
         let failed = |error| Error::of_reading(name, error);
-        let (first, input) = peek(input).map_err(failed)?;
-        let mut found = Found { sealed: false, packed: false, content: Kind::of(&first) };
-        let mut inner: Box<dyn Read + Send> = Box::new(input);
-        if matches!(found.content, Kind::Age | Kind::ArmoredAge) {
-            if with.is_empty() {
-                return Err(Error::NoIdentity { name: name.to_owned() });
-            }
-            let (first, opened) = peek(Opener::new(inner, with, name)?).map_err(failed)?;
-            found = Found { sealed: true, content: Kind::of(&first), ..found };
-            inner = Box::new(opened);
-        }
+        let (sealed, opened) = unsealed(input, with, name)?;
+        let (first, opened) = peek(opened).map_err(failed)?;
+        let mut found = Found { sealed, packed: false, content: Kind::of(&first) };
+        let mut inner: Box<dyn Read + Send> = Box::new(opened);
         if found.content == Kind::Zstd {
             let decoder = Unzstd::new(inner).map_err(failed)?;
             let (first, opened) = peek(decoder).map_err(failed)?;
@@ -196,6 +189,25 @@ impl Unpacker {
         }
         Err(Error::WrongKind { name: name.to_owned(), found, wanted })
     }
+}
+
+/// Takes off the age layer alone, where there is one, and says whether there was.
+///
+/// # Errors
+/// As [`Unpacker::new`].
+pub fn unsealed(
+    input: impl Read + Send + 'static,
+    with: &Identities,
+    name: &str,
+) -> Result<(bool, Box<dyn Read + Send>), Error> {
+    let (first, input) = peek(input).map_err(|error| Error::of_reading(name, error))?;
+    if !matches!(Kind::of(&first), Kind::Age | Kind::ArmoredAge) {
+        return Ok((false, Box::new(input)));
+    }
+    if with.is_empty() {
+        return Err(Error::NoIdentity { name: name.to_owned() });
+    }
+    Ok((true, Box::new(Opener::new(input, with, name)?)))
 }
 
 impl Read for Unpacker {
@@ -256,6 +268,8 @@ mod tests {
 
     fn db(pages: usize) -> Vec<u8> {
         let mut db: Vec<u8> = (0..pages * 4096).map(|n| (n / 3).to_le_bytes()[0]).collect();
+        db[..20].fill(0);
+        db[8] = 4;
         db[16..20].copy_from_slice(&0xED0C_DAED_u32.to_le_bytes());
         db
     }

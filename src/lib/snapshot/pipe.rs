@@ -45,6 +45,23 @@ impl Feed {
         self.0.send(Ok(Some(piece))).await.map_err(|_| Gone)
     }
 
+    /// The same from a thread.
+    ///
+    /// # Errors
+    /// [`Gone`]
+    pub fn send_blocking(&self, piece: Bytes) -> Result<(), Gone> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.0.blocking_send(Ok(Some(piece))).map_err(|_| Gone)
+    }
+
+    /// Says from a thread that this was all.
+    pub fn finish_blocking(self) {
+        // A reader that is gone has said why itself.
+        let _ = self.0.blocking_send(Ok(None));
+    }
+
     /// Says that this was all.
     pub async fn finish(self) {
         // A reader that is gone has said why itself.

@@ -6,5 +6,6 @@ mod hold;
 mod list;
 mod permissions;
 mod prune;
+mod rekey;
 mod snapshot;
 mod verify;

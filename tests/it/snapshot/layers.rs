@@ -20,6 +20,8 @@ fn sample(size: usize) -> Vec<u8> {
             if n % 4 == 0 { seed.to_be_bytes()[0] } else { b'k' }
         })
         .collect();
+    bytes[..20].fill(0);
+    bytes[8] = 4;
     bytes[16..20].copy_from_slice(&0xED0C_DAED_u32.to_le_bytes());
     bytes
 }

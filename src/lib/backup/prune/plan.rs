@@ -106,7 +106,7 @@ pub fn plan(
     let mut plan = Plan { items: Vec::new(), strange: catalog.strange.len() };
     for cluster in catalog.clusters() {
         let entries: Vec<&Entry> = catalog.of(cluster).collect();
-        let decisions = of_cluster(&entries, keep, now);
+        let decisions = of_cluster(catalog, &entries, keep, now);
         for (entry, (action, why)) in entries.iter().zip(decisions) {
             plan.items.extend(of_entry(entry, action, &why, now));
         }
@@ -160,8 +160,16 @@ fn is_manifest(target: &Target) -> bool {
 }
 
 /// A decision for each entry, in their order.
-fn of_cluster(entries: &[&Entry], keep: &Keep, now: Timestamp) -> Vec<(Action, String)> {
-    let replaced = replaced(entries);
+fn of_cluster(
+    catalog: &Catalog,
+    entries: &[&Entry],
+    keep: &Keep,
+    now: Timestamp,
+) -> Vec<(Action, String)> {
+    let copy = |entry: &Entry| catalog.rekeyed_as(entry).map(|copy| copy.slot.to_string());
+    let copies = entries.iter().map(|entry| copy(entry)).enumerate();
+    let replaced: BTreeMap<usize, String> =
+        copies.filter_map(|(at, copy)| Some((at, copy?))).collect();
     let is_point = |at: &usize| !replaced.contains_key(at) && !is_bare(entries[*at]);
     let point = |at: usize| {
         let (time, good) = (entries[at].time(), entries[at].good().is_some());
@@ -220,22 +228,6 @@ fn of_removed(entry: &Entry, now: Timestamp) -> (Action, String) {
 /// A manifest of a newer program, or one that this key may not read, may be a good one.
 fn is_not_understood(record: &Record) -> bool {
     matches!(record.found, Err(NoManifest::Flawed(Flaw::Newer(_)) | NoManifest::Unread(_)))
-}
-
-/// Originals of which a rekeyed copy is there: the position, and the copy's name.
-fn replaced(entries: &[&Entry]) -> BTreeMap<usize, String> {
-    let copy_of = |original: &Entry| {
-        let (_, manifest) = original.good()?;
-        let copies = entries.iter().filter_map(|entry| {
-            let (_, copy) = entry.good()?;
-            let from = copy.rekeyed.as_ref()?;
-            let same = from.from == original.slot && copy.db == manifest.db;
-            same.then(|| entry.slot.to_string())
-        });
-        copies.max()
-    };
-    let all = entries.iter().enumerate();
-    all.filter_map(|(at, entry)| Some((at, copy_of(entry)?))).collect()
 }
 
 fn is_old(modified: u64, now: Timestamp) -> bool {

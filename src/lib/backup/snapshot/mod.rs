@@ -8,11 +8,11 @@
 
 mod apply;
 mod claim;
-mod locked;
+pub(in crate::backup) mod locked;
 mod observe;
-mod pipeline;
+pub(in crate::backup) mod pipeline;
 mod pki;
-mod place;
+pub(in crate::backup) mod place;
 pub mod plan;
 pub mod report;
 pub mod request;

@@ -150,6 +150,18 @@ impl Catalog {
             .find_map(|entry| entry.good().map(|(record, found)| (entry, record, found)))
     }
 
+    /// The newest good copy of a good backup that `rekey` has made, if it is of the same database.
+    #[must_use]
+    pub fn rekeyed_as(&self, original: &Entry) -> Option<&Entry> {
+        let (_, manifest) = original.good()?;
+        self.of(original.cluster).find(|entry| {
+            entry.good().is_some_and(|(_, copy)| {
+                let from = copy.rekeyed.as_ref().map(|rekeyed| &rekeyed.from);
+                from == Some(&original.slot) && copy.db == manifest.db
+            })
+        })
+    }
+
     /// The entry of a slot, by its name.
     #[must_use]
     pub fn slot(&self, cluster: ClusterId, slot: &Slot) -> Option<&Entry> {

@@ -22,13 +22,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub use self::deliver::{Bound, Undelivered};
+pub use self::deliver::{Bound, Delivery, Undelivered, deliver};
 pub use self::local::LocalFile;
-pub use self::stages::Judged;
+pub use self::stages::{Cutter, Judged, Packed, Parts};
 
-use self::deliver::{Delivery, deliver};
 use self::pool::Pool;
-use self::stages::{Cutter, Halt, Item, Packed, Parts};
+use self::stages::{Halt, Item};
 use crate::backup::Error;
 use crate::clock::Clock;
 use crate::etcd::db::Damage;
@@ -182,8 +181,8 @@ impl Pipeline {
     }
 }
 
-/// Both ends of the queue before the bucket.
-fn queue(bound: Bound, total: u64, whole: oneshot::Receiver<()>) -> (Delivery, Parts) {
+/// Both ends of the queue before the bucket, for about `total` bytes.
+pub fn queue(bound: Bound, total: u64, whole: oneshot::Receiver<()>) -> (Delivery, Parts) {
     // What does not compress grows by the frames of zstd and age.
     let most = total.saturating_add(total / 1000).saturating_add(1 << 20);
     let part_size = part_size::for_total(Some(most));

@@ -154,7 +154,11 @@ impl Cutter {
         Self { sha256: Sha256::new(), size: 0, local: local.map(Ok), parts }
     }
 
-    fn finish(mut self) -> io::Result<Packed> {
+    /// Hands on the rest.
+    ///
+    /// # Errors
+    /// Nobody takes it any more.
+    pub fn finish(mut self) -> io::Result<Packed> {
         if self.parts.as_mut().is_some_and(|parts| parts.hand_on_rest().is_err()) {
             self.parts = None;
         }
