@@ -9,6 +9,7 @@ mod hold;
 mod list;
 mod prune;
 mod rekey;
+mod restore;
 mod snapshot;
 mod verbs;
 mod verify;

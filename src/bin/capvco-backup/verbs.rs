@@ -6,7 +6,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::{Parser, Subcommand};
 
-use crate::{bucket, check, freshness, hold, list, prune, rekey, snapshot, verify};
+use crate::{bucket, check, freshness, hold, list, prune, rekey, restore, snapshot, verify};
 
 const AFTER: &str = "\
 Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
@@ -38,6 +38,8 @@ enum Verb {
     Status(Box<freshness::StatusFlags>),
     /// Hold a backup against its manifest, down to the database's structure
     Verify(Box<verify::VerifyFlags>),
+    /// Make a data directory, a database file or a node's keys of a backup
+    Restore(Box<restore::RestoreFlags>),
     /// Remove backups that no rule keeps, and what was left behind
     Prune(Box<prune::PruneFlags>),
     /// Encrypt backups anew, to other recipients
@@ -57,6 +59,7 @@ impl Flags for Args {
             Verb::List(flags) => flags.output.talk(),
             Verb::Status(flags) => flags.output.talk(),
             Verb::Verify(flags) => flags.output.talk(),
+            Verb::Restore(flags) => flags.output.talk(),
             Verb::Prune(flags) => flags.output.talk(),
             Verb::Rekey(flags) => flags.output.talk(),
             Verb::Snapshot(flags) => flags.output.talk(),
@@ -73,6 +76,7 @@ pub async fn run(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>
         Verb::List(flags) => list::run(&flags, &session).await,
         Verb::Status(flags) => freshness::run(&flags, &session).await,
         Verb::Verify(flags) => verify::run(&flags, &session).await,
+        Verb::Restore(flags) => restore::run(&flags, &session).await,
         Verb::Prune(flags) => prune::run(&flags, &session).await,
         Verb::Rekey(flags) => Box::pin(rekey::run(&flags, &session)).await,
         Verb::Snapshot(flags) => Box::pin(snapshot::run(&flags, &session)).await,

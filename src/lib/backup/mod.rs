@@ -27,6 +27,7 @@ pub mod node;
 pub mod prune;
 pub mod recipients;
 pub mod rekey;
+pub mod restore;
 pub mod snapshot;
 mod target;
 pub mod verify;

@@ -7,5 +7,6 @@ mod list;
 mod permissions;
 mod prune;
 mod rekey;
+mod restore;
 mod snapshot;
 mod verify;

@@ -90,7 +90,10 @@ impl Fault for Error {
         match self {
             Self::TooOld { .. } => Class::Refused,
             Self::Database(damage) => damage.class(),
-            Self::Write { .. } => Class::Transient,
+            Self::Write { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::Quota,
+                _ => Class::Refused,
+            },
             _ => Class::Usage,
         }
     }
@@ -105,6 +108,9 @@ impl Fault for Error {
             Self::TooOld { .. } => {
                 "restore with the etcd that made the backup, or a newer one; etcd itself does not \
                  always notice, and serves wrong data"
+            }
+            Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "make room there, or choose another place"
             }
             Self::Database(damage) => return damage.hints(),
             _ => return Vec::new(),

@@ -25,7 +25,7 @@ use super::Version;
 
 pub use error::Error;
 pub use member::NewMember;
-pub use plan::{Plan, Prepared, prepare};
+pub use plan::{Cluster, Plan, Prepared, prepare};
 pub use write::{Restored, write};
 
 #[cfg(test)]

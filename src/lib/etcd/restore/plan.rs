@@ -48,35 +48,66 @@ pub struct Prepared {
     pub(super) since_3_5: bool,
 }
 
+/// The new cluster, as far as its description alone says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// All members, their ids ascending.
+    pub members: Vec<NewMember>,
+    /// This member's id.
+    pub member_id: u64,
+    /// The cluster's id.
+    pub id: u64,
+}
+
+impl Plan {
+    /// The ids of the cluster that is described.
+    ///
+    /// # Errors
+    /// The description contradicts itself.
+    pub fn cluster(&self) -> Result<Cluster, Error> {
+        let members = members(self)?;
+        let this = members.iter().find(|member| member.name == self.name);
+        let Some(this) = this else {
+            let known = members.iter().map(|member| member.name.clone()).collect();
+            return Err(Error::NotAMember { name: self.name.clone(), known });
+        };
+        advertised(self, this)?;
+        Ok(Cluster { member_id: this.id, id: cluster_id(&members), members })
+    }
+
+    /// Refuses a target that is older than what the data asks for.
+    ///
+    /// # Errors
+    /// [`Error::TooOld`], unless `force` is set.
+    pub fn guard(&self, needs: Version) -> Result<(), Error> {
+        match self.target_version {
+            Some(target) if target < needs && !self.force => Err(Error::TooOld { target, needs }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Decides what to write for a database with these figures.
 ///
 /// # Errors
 /// The cluster's description contradicts itself, or the target is too old.
 pub fn prepare(plan: &Plan, found: &Summary) -> Result<Prepared, Error> {
-    let members = members(plan)?;
-    let this = members.iter().find(|member| member.name == plan.name);
-    let Some(this) = this else {
-        let known = members.iter().map(|member| member.name.clone()).collect();
-        return Err(Error::NotAMember { name: plan.name.clone(), known });
-    };
-    advertised(plan, this)?;
+    let cluster = plan.cluster()?;
     let lowest_etcd = found.lowest_etcd();
-    let old = plan.target_version.filter(|target| *target < lowest_etcd);
-    if let Some(target) = old.filter(|_| !plan.force) {
-        return Err(Error::TooOld { target, needs: lowest_etcd });
-    }
+    plan.guard(lowest_etcd)?;
+    let forced = plan.target_version.is_some_and(|target| target < lowest_etcd);
     let bumped_to = bumped(plan, found)?;
     let since_3_5 = plan.target_version.is_none_or(|target| target >= Version::line(3, 5));
     Ok(Prepared {
-        member_id: this.id,
-        cluster_id: cluster_id(&members),
+        member_id: cluster.member_id,
+        cluster_id: cluster.id,
         bumped_to,
         // An etcd that never held a key is at revision 1.
         revision: bumped_to.unwrap_or_else(|| found.current_revision().max(1)),
         lowest_etcd,
-        forced: old.is_some(),
+        forced,
         since_3_5: since_3_5 || found.term.is_some(),
-        members,
+        members: cluster.members,
     })
 }
 

@@ -22,13 +22,13 @@ use crate::support::peers::{run, tool, until};
 use crate::support::program::{Done, Program, backup_at};
 
 /// Two keys by the real `age-keygen`, and a place for files.
-struct Desk {
+pub struct Desk {
     folder: TempDir,
-    recipients: Vec<String>,
+    pub recipients: Vec<String>,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let key = |name: &str| {
             let path = folder.path().join(name);
@@ -43,17 +43,17 @@ impl Desk {
         Self { folder, recipients }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// `snapshot` of this etcd into this bucket, to both keys, locked for a day.
-    fn snapshot(&self, etcd: &Etcd, s3: &S3) -> Program {
+    pub fn snapshot(&self, etcd: &Etcd, s3: &S3) -> Program {
         self.unlocked(etcd, s3).words("--lock governance --lock-for 1d")
     }
 
     /// The same with the lock that the bucket has.
-    fn unlocked(&self, etcd: &Etcd, s3: &S3) -> Program {
+    pub fn unlocked(&self, etcd: &Etcd, s3: &S3) -> Program {
         self.of(&etcd.endpoint(), s3)
     }
 
@@ -68,7 +68,7 @@ impl Desk {
     }
 
     /// Decrypts with the real age and decompresses with the real zstd.
-    fn open(&self, sealed: &Path, identity: &str, into: &str) -> PathBuf {
+    pub fn open(&self, sealed: &Path, identity: &str, into: &str) -> PathBuf {
         let (packed, opened) = (self.path("packed"), self.path(into));
         let mut age = Command::new(tool("age"));
         run(age.arg("-d").arg("-i").arg(self.path(identity)).arg("-o").arg(&packed).arg(sealed))
@@ -79,7 +79,7 @@ impl Desk {
     }
 
     /// Fetches an object with the real aws.
-    fn fetch(&self, s3: &S3, key: &str) -> PathBuf {
+    pub fn fetch(&self, s3: &S3, key: &str) -> PathBuf {
         let path = self.path("fetched");
         let to = path.to_str().unwrap();
         s3.aws(&["s3api", "get-object", "--bucket", BUCKET, "--key", key, to]).expect(0);
@@ -88,14 +88,14 @@ impl Desk {
 }
 
 /// The only row of a report.
-fn row(done: &Done) -> Value {
+pub fn row(done: &Done) -> Value {
     let results = done.json()["results"].as_array().unwrap().clone();
     assert_eq!(results.len(), 1, "{results:?}");
     results[0].clone()
 }
 
 /// All keys in the bucket, newest versions.
-fn objects(s3: &S3) -> Vec<String> {
+pub fn objects(s3: &S3) -> Vec<String> {
     let listed = s3.aws(&["s3api", "list-objects-v2", "--bucket", BUCKET]).expect(0);
     let listed: Value = serde_json::from_str(&listed.out).unwrap_or_default();
     let objects = listed["Contents"].as_array().cloned().unwrap_or_default();
@@ -103,7 +103,7 @@ fn objects(s3: &S3) -> Vec<String> {
 }
 
 /// The objects whose names begin like this.
-fn named(s3: &S3, name: &str) -> Vec<String> {
+pub fn named(s3: &S3, name: &str) -> Vec<String> {
     let is = |key: &String| key.rsplit('/').next().unwrap().starts_with(name);
     objects(s3).into_iter().filter(is).collect()
 }

@@ -1,0 +1,407 @@
+//! Which data is meant, and whether the keys at hand open it: all that is known before any of
+//! it is fetched.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::request::{Source, Which};
+use crate::backup::choice::{Looked, look, place};
+use crate::backup::wording::moment;
+use crate::backup::{Error, Target};
+use crate::clock::Clock;
+use crate::fault::{Class, Fault as _};
+use crate::s3::{Bucket, Version};
+use crate::snapshot::catalog::{Entry, Place as Shown, Record};
+use crate::snapshot::kind::Kind;
+use crate::snapshot::layout::{ClusterId, Layout};
+use crate::snapshot::manifest::Manifest;
+use crate::snapshot::seal::{HEADER, Identities, Opens, try_header};
+
+/// The most of a header that is fetched: one of hundreds of recipients.
+const LONGEST_HEADER: u64 = 1 << 20;
+
+/// Data that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// For sentences: `backup 20261130T060000Z`, `object KEY`, `file PATH` or `stdin`.
+    pub name: String,
+    /// Where it is.
+    pub data: Data,
+    /// What is said of it, if anything is.
+    pub manifest: Option<Manifest>,
+    /// The node's keys that belong to it.
+    pub pki: Option<Version>,
+    /// The bucket that all of it is in.
+    pub bucket: Option<Bucket>,
+    /// What the user should know of the choice.
+    pub remarks: Vec<String>,
+}
+
+/// Where data is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// A version of an object.
+    Object {
+        /// Its key.
+        key: String,
+        /// Which version.
+        version: Option<String>,
+        /// In bytes, as stored.
+        size: u64,
+    },
+    /// A file.
+    File {
+        /// Where.
+        path: PathBuf,
+        /// In bytes.
+        size: u64,
+    },
+    /// Standard input.
+    Stdin,
+}
+
+impl Data {
+    /// How many bytes there are to read, where that is known.
+    #[must_use]
+    pub const fn size(&self) -> Option<u64> {
+        match self {
+            Self::Object { size, .. } | Self::File { size, .. } => Some(*size),
+            Self::Stdin => None,
+        }
+    }
+}
+
+impl Found {
+    fn bare(name: String, data: Data) -> Self {
+        let remarks = Vec::new();
+        Self { name, data, manifest: None, pki: None, bucket: None, remarks }
+    }
+}
+
+/// Finds what is meant.
+///
+/// # Errors
+/// It is not there, or it cannot be told which one is meant.
+pub async fn find(source: &Source, clock: Arc<dyn Clock>) -> Result<Found, Error> {
+    match source {
+        Source::Stdin => Ok(Found::bare("stdin".to_owned(), Data::Stdin)),
+        Source::File(path) => file(path),
+        Source::Bucket { target, cluster, which } => {
+            in_bucket(target, *cluster, which, clock).await
+        }
+    }
+}
+
+fn file(path: &Path) -> Result<Found, Error> {
+    let facts = std::fs::metadata(path).map_err(|error| Error::file("read", path, error))?;
+    if facts.is_dir() {
+        return Err(Error::asked(
+            format!("{} is a folder", path.display()),
+            "name the snapshot's file; the database of a data directory is member/snap/db",
+        ));
+    }
+    let data = Data::File { path: path.to_owned(), size: facts.len() };
+    Ok(Found::bare(format!("file {}", path.display()), data))
+}
+
+async fn in_bucket(
+    target: &Target,
+    cluster: Option<u64>,
+    which: &Which,
+    clock: Arc<dyn Clock>,
+) -> Result<Found, Error> {
+    let layout = Layout::new(&target.prefix);
+    let of_key = match which {
+        Which::Object { key, .. } => layout.parse(key).map(|address| address.cluster.0),
+        _ => None,
+    };
+    let looked = match (look(target, cluster.or(of_key), Arc::clone(&clock)).await, which) {
+        // Who may not list may still read what he knows the name of.
+        (Err(error), Which::Object { key, version })
+            if error.class() == Class::Auth && key.contains('/') =>
+        {
+            let bucket = target.open(clock).await?;
+            let remark =
+                format!("the backups could not be listed: {}", crate::fault::chain(&error));
+            let mut found = object(&bucket, &layout, key, version.as_deref()).await?;
+            found.remarks.push(remark);
+            return Ok(found);
+        }
+        (looked, _) => looked?,
+    };
+    match choose(&looked, which)? {
+        Some((entry, record)) => {
+            let mut found = of_record(&looked, entry, record)?;
+            if matches!(which, Which::Newest | Which::At(_)) {
+                found.remarks.extend(passed_over(&looked, entry));
+            }
+            Ok(found)
+        }
+        None => match which {
+            Which::Object { key, version } => {
+                object(&looked.bucket, &looked.layout, key, version.as_deref()).await
+            }
+            _ => Err(nothing(&looked, which)),
+        },
+    }
+}
+
+/// The record that is meant, if there is one.
+fn choose<'a>(looked: &'a Looked, which: &Which) -> Result<Option<(&'a Entry, &'a Record)>, Error> {
+    match which {
+        Which::Newest => newest(looked, |_| true),
+        Which::At(time) => newest(looked, |entry| entry.time() <= *time),
+        Which::Version(id) => Ok(one(looked, |record| has_version(record, id))),
+        Which::Object { key, version } => {
+            match one(looked, |record| has_key(record, key, version.as_deref())) {
+                Some(found) => Ok(Some(found)),
+                None => by_name(looked, key, version.as_deref()),
+            }
+        }
+    }
+}
+
+/// The newest good backup that fits, of the only cluster that there is.
+fn newest(
+    looked: &Looked,
+    fits: impl Fn(&Entry) -> bool,
+) -> Result<Option<(&Entry, &Record)>, Error> {
+    let mut found = Vec::new();
+    for cluster in looked.catalog.clusters() {
+        let good = looked.catalog.of(cluster).filter(|entry| fits(entry)).find_map(|entry| {
+            let (record, manifest) = entry.good()?;
+            Some((cluster, entry, record, manifest))
+        });
+        found.extend(good);
+    }
+    match found[..] {
+        [] => Ok(None),
+        [(_, entry, record, _)] => Ok(Some((entry, record))),
+        _ => {
+            let each = found.iter().map(|(cluster, entry, _, manifest)| {
+                let (node, time) = (&manifest.node, moment(entry.time()));
+                format!("{cluster} (newest {time}, node {node})")
+            });
+            Err(Error::declined(
+                format!(
+                    "there are backups of {} clusters in {}: {}",
+                    found.len(),
+                    looked.place(),
+                    each.collect::<Vec<_>>().join(", ")
+                ),
+                "say whose data is to be restored with --cluster ID",
+            ))
+        }
+    }
+}
+
+fn all(looked: &Looked) -> impl Iterator<Item = (&Entry, &Record)> {
+    let entries = looked.catalog.entries.iter();
+    entries.flat_map(|entry| entry.records.iter().map(move |record| (entry, record)))
+}
+
+/// The best record that fits: good ones come first within a folder.
+fn one(looked: &Looked, fits: impl Fn(&Record) -> bool) -> Option<(&Entry, &Record)> {
+    let found = all(looked).filter(|(_, record)| fits(record));
+    found.min_by_key(|(_, record)| !record.is_good())
+}
+
+fn has_version(record: &Record, id: &str) -> bool {
+    let objects = [Some(&record.version), record.data.as_ref(), record.pki.as_ref()];
+    objects.into_iter().flatten().any(|object| object.version_id.as_deref() == Some(id))
+}
+
+fn has_key(record: &Record, key: &str, version: Option<&str>) -> bool {
+    let objects = [Some(&record.version), record.data.as_ref()];
+    objects.into_iter().flatten().any(|object| {
+        object.key == key && version.is_none_or(|id| object.version_id.as_deref() == Some(id))
+    })
+}
+
+fn by_name<'a>(
+    looked: &'a Looked,
+    name: &str,
+    version: Option<&str>,
+) -> Result<Option<(&'a Entry, &'a Record)>, Error> {
+    if name.contains('/') {
+        return Ok(None);
+    }
+    let [entry] = looked.named(&[name.to_owned()])?[..] else { return Ok(None) };
+    let fitting =
+        entry.records.iter().find(|record| version.is_none_or(|id| has_version(record, id)));
+    Ok(fitting.map(|record| (entry, record)))
+}
+
+fn of_record(looked: &Looked, entry: &Entry, record: &Record) -> Result<Found, Error> {
+    let name = format!("backup {}", entry.slot);
+    let (Ok(manifest), Some(data)) = (&record.found, &record.data) else {
+        let why = record.trouble().unwrap_or_else(|| "it is not whole".to_owned());
+        return Err(Error::declined(
+            format!("{name} is not good: {why}"),
+            "`capvco-backup list --all-versions` shows what else there is; data without a \
+             manifest is restored by its key: --object KEY",
+        ));
+    };
+    Ok(Found {
+        remarks: remarks(entry, record),
+        name,
+        data: Data::Object {
+            key: data.key.clone(),
+            version: data.version_id.clone(),
+            size: data.size,
+        },
+        manifest: Some(manifest.clone()),
+        pki: record.pki.clone(),
+        bucket: Some(looked.bucket.clone()),
+    })
+}
+
+fn remarks(entry: &Entry, record: &Record) -> Vec<String> {
+    let slot = &entry.slot;
+    match record.place {
+        Shown::Shown => Vec::new(),
+        Shown::Covered => vec![format!("a newer manifest stands before that of {slot}")],
+        Shown::Hidden => vec![format!(
+            "somebody has hidden {slot} behind a delete marker; it is whole all the same"
+        )],
+    }
+}
+
+/// Newer backups that are not good.
+fn passed_over(looked: &Looked, entry: &Entry) -> Vec<String> {
+    let mut all = Vec::new();
+    let newer = looked.catalog.of(entry.cluster).take_while(|other| other.slot != entry.slot);
+    for other in newer.filter(|other| other.good().is_none() && !other.records.is_empty()) {
+        let why = other.records.iter().find_map(Record::trouble).unwrap_or_default();
+        all.push(format!("{} is newer and was passed over: {why}", other.slot));
+    }
+    all
+}
+
+/// An object that no manifest speaks of.
+async fn object(
+    bucket: &Bucket,
+    layout: &Layout,
+    key: &str,
+    version: Option<&str>,
+) -> Result<Found, Error> {
+    let head = bucket.head(key, version).await;
+    let head = head.map_err(Error::doing(format!("cannot look at {key}")))?;
+    let Some(head) = head else {
+        let which = version.map(|id| format!(" of version {id}")).unwrap_or_default();
+        return Err(Error::not_found(
+            format!(
+                "there is no object {key}{which}, and no backup of that name, in {}",
+                place(bucket, layout)
+            ),
+            "`capvco-backup list --all-versions` shows names, keys and versions",
+        ));
+    };
+    let data = Data::Object {
+        key: key.to_owned(),
+        version: head.version_id.or_else(|| version.map(str::to_owned)),
+        size: head.size,
+    };
+    let mut found = Found::bare(format!("object {key}"), data);
+    found.bucket = Some(bucket.clone());
+    Ok(found)
+}
+
+fn nothing(looked: &Looked, which: &Which) -> Error {
+    let what = match which {
+        Which::At(time) => format!("no good backup of {} or before", moment(*time)),
+        Which::Version(id) => format!("no backup with an object of version {id}"),
+        Which::Newest | Which::Object { .. } => "no good backup".to_owned(),
+    };
+    Error::not_found(
+        format!("there is {what} in {}", looked.place()),
+        "`capvco-backup list --all-versions` shows what there is; check --s3-prefix and --cluster",
+    )
+}
+
+/// Looks at the first bytes, and tries the keys on them.
+///
+/// # Errors
+/// It is of another kind, or no key opens it, or it cannot be read.
+pub async fn try_keys(found: &Found, with: &Identities) -> Result<Kind, Error> {
+    let mut wanted = HEADER as u64;
+    loop {
+        let first = first_bytes(found, wanted).await?;
+        let Some(first) = first else { return Ok(Kind::Unknown) };
+        let kind = Kind::of(&first);
+        let whole = found.data.size().is_some_and(|size| size <= first.len() as u64);
+        match kind {
+            Kind::EtcdDb | Kind::Zstd => return Ok(kind),
+            Kind::Age | Kind::ArmoredAge => {}
+            found_kind => return Err(wrong_kind(found, found_kind)),
+        }
+        let opens = opens(found, &first, with)?;
+        match opens {
+            Opens::Yes => return Ok(kind),
+            Opens::No => return Err(wrong_key(found, with)),
+            Opens::NeedMore if whole || wanted >= LONGEST_HEADER => {
+                let error = crate::snapshot::Error::BadHeader { name: found.name.clone() };
+                return Err(cannot_open(found)(error));
+            }
+            Opens::NeedMore => wanted = LONGEST_HEADER,
+        }
+    }
+}
+
+fn cannot_open(found: &Found) -> impl FnOnce(crate::snapshot::Error) -> Error {
+    Error::doing(format!("cannot open {}", found.name))
+}
+
+fn opens(found: &Found, first: &[u8], with: &Identities) -> Result<Opens, Error> {
+    if with.is_empty() {
+        let error = crate::snapshot::Error::NoIdentity { name: found.name.clone() };
+        return Err(cannot_open(found)(error));
+    }
+    try_header(first, with, &found.name).map_err(cannot_open(found))
+}
+
+fn wrong_kind(of: &Found, found: Kind) -> Error {
+    let (name, wanted) = (of.name.clone(), Kind::EtcdDb);
+    cannot_open(of)(crate::snapshot::Error::WrongKind { name, found, wanted })
+}
+
+fn wrong_key(found: &Found, with: &Identities) -> Error {
+    let recipients = found.manifest.as_ref().map(|manifest| manifest.recipients.clone());
+    let (name, identities) = (found.name.clone(), with.len());
+    let recipients = recipients.unwrap_or_default();
+    cannot_open(found)(crate::snapshot::Error::WrongKey { name, identities, recipients })
+}
+
+/// The first bytes; none of standard input, which is read only once.
+async fn first_bytes(found: &Found, wanted: u64) -> Result<Option<Vec<u8>>, Error> {
+    match (&found.data, &found.bucket) {
+        (Data::Object { size: 0, .. }, _) => Ok(Some(Vec::new())),
+        (Data::Object { key, version, size }, Some(bucket)) => {
+            let doing = || Error::doing(format!("cannot read the beginning of {key}"));
+            let range = Some(0..wanted.min(*size));
+            let mut body = bucket.get(key, version.as_deref(), range).await.map_err(doing())?;
+            let mut first = Vec::new();
+            while let Some(piece) = body.next().await.map_err(doing())? {
+                first.extend_from_slice(&piece);
+            }
+            Ok(Some(first))
+        }
+        (Data::File { path, .. }, _) => {
+            let read = || {
+                let mut first = Vec::new();
+                File::open(path)?.take(wanted).read_to_end(&mut first)?;
+                Ok(Some(first))
+            };
+            read().map_err(|error| Error::file("read", path, error))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The cluster of a backup, for sentences.
+#[must_use]
+pub fn cluster(found: &Found) -> Option<ClusterId> {
+    found.manifest.as_ref().map(|manifest| manifest.cluster)
+}

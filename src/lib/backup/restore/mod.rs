@@ -1,0 +1,273 @@
+//! `restore`: a backup becomes a data directory, a database file, or the files of a node.
+//!
+//! What can be known beforehand is looked at first: the place, the room, the key on the header,
+//! the versions. Then everything is made beside its place, verified there, and swapped in by a
+//! rename. Until that rename nothing has changed; after it, the old data is kept aside.
+
+mod apply;
+mod etcdutl;
+mod fetch;
+pub mod find;
+mod member;
+mod place;
+mod plan;
+mod procedure;
+mod report;
+mod request;
+mod staging;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::etcd::Version;
+pub use procedure::Step;
+pub use report::{NewMember, RestoreReport, Row};
+pub use request::{BUMP, Engine, MemberWish, Output, Request, Source, Which, initial_cluster};
+
+use self::apply::Verified;
+use self::find::Found;
+use self::place::Place;
+use self::plan::{DataDir, Into, Plan, Seen};
+use self::procedure::Facts;
+use super::Error;
+use super::kubeadm::{self, EtcdNode};
+use super::wording::at;
+use crate::clock::Clock;
+use crate::progress::Progress;
+use crate::snapshot::archive::Archive;
+
+/// Restores, or says what a restore would do.
+///
+/// # Errors
+/// Nothing has changed then.
+pub async fn run(
+    request: &Request,
+    clock: Arc<dyn Clock>,
+    progress: Arc<dyn Progress>,
+    cancel: &CancellationToken,
+) -> Result<RestoreReport, Error> {
+    request.hold()?;
+    // Boxed: the futures of the S3 client are large.
+    let work = Box::pin(restore(request, clock, progress));
+    let stopped = || Err(Error::Interrupted("before anything was changed"));
+    cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)
+}
+
+async fn restore(
+    request: &Request,
+    clock: Arc<dyn Clock>,
+    progress: Arc<dyn Progress>,
+) -> Result<RestoreReport, Error> {
+    let begun = clock.elapsed();
+    let now = at(clock.unix());
+    let node = kubeadm::etcd(&request.manifests.join("etcd.yaml"))?;
+    let seen = look(request, node.as_ref(), now)?;
+    let found = find::find(&request.source, Arc::clone(&clock)).await?;
+    let plan = plan::decide(request, &found, seen, now)?;
+    let with = request.identities.clone().unwrap_or_default();
+    if request.output.is_some() {
+        find::try_keys(&found, &with).await?;
+    }
+    for warning in &plan.warnings {
+        progress.warn(warning);
+    }
+    let context = Context { request, found: &found, plan: &plan, node: node.as_ref() };
+    if request.plan_only {
+        return Ok(context.planned());
+    }
+    let archive = match &request.pki {
+        Some(_) => Some(apply::keys(&found, &with).await?),
+        None => None,
+    };
+    let mut report = context.carry_out(archive, &progress).await?;
+    let took = clock.elapsed().saturating_sub(begun);
+    report.rows.iter_mut().for_each(|row| row.seconds = Some(took.as_secs_f64()));
+    progress.finish(fetch::ITEM, "restored");
+    Ok(report)
+}
+
+/// Looks at where the restore goes.
+fn look(request: &Request, node: Option<&EtcdNode>, now: Timestamp) -> Result<Seen, Error> {
+    match &request.output {
+        None => Ok(Seen::Nothing),
+        Some(Output::Db(path)) => {
+            let taken = std::fs::symlink_metadata(path).is_ok();
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let free = place::free(parent.unwrap_or(Path::new(".")))?;
+            Ok(Seen::File { taken, free })
+        }
+        Some(Output::DataDir { path, member: wish, .. }) => {
+            let place = Place::look(path)?;
+            let member = member::decide(wish, node, &fresh_token(now)?)?;
+            Ok(Seen::DataDir(place, member))
+        }
+    }
+}
+
+/// A token that no other cluster has.
+fn fresh_token(now: Timestamp) -> Result<String, Error> {
+    let mut random = [0; 6];
+    getrandom::fill(&mut random).map_err(|error| {
+        Error::failed(
+            format!("there is no randomness: {error}"),
+            "say --initial-cluster-token WORD",
+        )
+    })?;
+    Ok(format!("restored-{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), hex::encode(random)))
+}
+
+/// What a restore and its words are made of.
+struct Context<'a> {
+    request: &'a Request,
+    found: &'a Found,
+    plan: &'a Plan,
+    node: Option<&'a EtcdNode>,
+}
+
+impl Context<'_> {
+    fn row(&self, outcome: &'static str) -> Row {
+        let (object, version_id) = apply::object(self.found);
+        let manifest = self.found.manifest.as_ref();
+        Row {
+            outcome,
+            source: self.found.name.clone(),
+            object,
+            version_id,
+            cluster: find::cluster(self.found).map(|id| id.to_string()),
+            revision: manifest.map(|manifest| manifest.revision),
+            db_size: manifest.map(|manifest| manifest.db.size),
+            sha256: manifest.map(|manifest| manifest.db.sha256.clone()),
+            steps: plan::steps(self.plan, self.found, self.request.pki.as_deref()),
+            pki: self.request.pki.clone(),
+            ..Row::default()
+        }
+    }
+
+    fn report(row: Row) -> RestoreReport {
+        RestoreReport { rows: vec![row], warnings: Vec::new(), left_behind: None }
+    }
+
+    fn planned(&self) -> RestoreReport {
+        let mut row = self.row("planned");
+        match &self.plan.into {
+            Into::Keys => {}
+            Into::Db(path) => row.db_file = Some(path.clone()),
+            Into::DataDir(dir) => {
+                row.data_dir = Some(dir.place.path.clone());
+                row.moved_to.clone_from(&dir.aside);
+                row.member = Some(new_member(dir, None));
+                row.remains = procedure::before(&self.facts(dir, None, dir.aside.as_deref()));
+                row.remains.extend(procedure::after(&self.facts(dir, None, dir.aside.as_deref())));
+            }
+        }
+        Self::report(row)
+    }
+
+    async fn carry_out(
+        &self,
+        archive: Option<Archive>,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<RestoreReport, Error> {
+        let keys = || match (&archive, &self.request.pki) {
+            (Some(archive), Some(folder)) => {
+                let doing = format!("cannot unpack the keys into {}", folder.display());
+                archive.unpack(folder).map(drop).map_err(Error::doing(doing))
+            }
+            _ => Ok(()),
+        };
+        let mut row = self.row("restored");
+        match &self.plan.into {
+            Into::Keys => {
+                keys()?;
+                Ok(Self::report(row))
+            }
+            Into::Db(path) => {
+                let verified = apply::db_file(self.found, self.request, path, progress).await?;
+                keys()?;
+                row.db_file = Some(path.clone());
+                let warnings = tell(&mut row, &verified);
+                Ok(RestoreReport { warnings, ..Self::report(row) })
+            }
+            Into::DataDir(dir) => {
+                let placed = apply::data_dir(self.found, self.request, dir, progress, keys).await?;
+                row.data_dir = Some(dir.place.path.clone());
+                row.moved_to.clone_from(&placed.aside);
+                row.member = Some(new_member(dir, Some(placed.prepared.revision)));
+                let lowest = Some(placed.prepared.lowest_etcd);
+                let facts = self.facts(dir, lowest, placed.aside.as_deref());
+                row.remains = procedure::after(&facts);
+                let warnings = tell(&mut row, &placed.verified);
+                Ok(RestoreReport { warnings, left_behind: placed.left, ..Self::report(row) })
+            }
+        }
+    }
+
+    fn facts<'b>(
+        &'b self,
+        dir: &'b DataDir,
+        lowest: Option<crate::etcd::Version>,
+        aside: Option<&'b Path>,
+    ) -> Facts<'b> {
+        Facts {
+            node: self.node,
+            manifests: &self.request.manifests,
+            data_dir: &dir.place.path,
+            aside,
+            plan: &dir.member.plan,
+            source: self.same_source(),
+            lowest,
+        }
+    }
+
+    /// How another node names the very same data.
+    fn same_source(&self) -> Vec<String> {
+        let mut words = vec!["--identity FILE".to_owned()];
+        match (&self.found.data, &self.request.source) {
+            (find::Data::Object { key, version, .. }, _) => {
+                words.push(format!("--object {key}"));
+                words.extend(version.as_ref().map(|id| format!("--version-id {id}")));
+            }
+            (find::Data::File { path, .. }, _) => {
+                words.push(format!("--from {}", path.display()));
+            }
+            _ => words.push("--from FILE".to_owned()),
+        }
+        words
+    }
+}
+
+fn new_member(dir: &DataDir, revision: Option<i64>) -> NewMember {
+    let plan = &dir.member.plan;
+    NewMember {
+        name: plan.name.clone(),
+        id: format!("{:x}", dir.cluster.member_id),
+        cluster_id: format!("{:x}", dir.cluster.id),
+        token: plan.token.clone(),
+        revision,
+    }
+}
+
+/// Fills in what was found, and gives what the user should know of it.
+fn tell(row: &mut Row, verified: &Verified) -> Vec<String> {
+    let Verified { fetched, summary, proven, unproven } = verified;
+    row.revision = Some(summary.revision);
+    row.db_size = Some(fetched.size);
+    row.sha256 = Some(hex::encode(fetched.sha256));
+    row.live_keys = Some(summary.live_keys);
+    row.hash = Some(summary.hash);
+    let lowest = summary.lowest_etcd();
+    row.lowest_etcd = Some(format!("{}.{}", lowest.major, lowest.minor));
+    row.proven.clone_from(proven);
+    let mut warnings = unproven.clone();
+    if summary.alarms > 0 {
+        warnings.push(
+            "an alarm was raised when the backup was made, and the new cluster has it too: \
+             look with `etcdctl alarm list` once it runs"
+                .to_owned(),
+        );
+    }
+    warnings
+}

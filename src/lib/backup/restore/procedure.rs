@@ -1,0 +1,269 @@
+//! What remains to be done by hand, filled in for this node.
+//!
+//! The order is that of the papers on kubeadm 1.36: the control plane stands still, one etcd
+//! starts, then the API server, then everybody who remembers revisions (kubernetes/kubernetes
+//! issues 107457, 118501, 131115).
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::backup::kubeadm::{EtcdNode, MANIFESTS};
+use crate::etcd::Version;
+use crate::etcd::restore::Plan;
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What, and why.
+    pub what: String,
+    /// The commands for it, if there are any.
+    pub commands: Vec<String>,
+}
+
+fn step(what: impl Into<String>, commands: &[&str]) -> Step {
+    Step { what: what.into(), commands: commands.iter().map(|text| (*text).to_owned()).collect() }
+}
+
+/// What the words depend on.
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// This node as kubeadm made it, if it did.
+    pub node: Option<&'a EtcdNode>,
+    /// The folder in which its manifest was found.
+    pub manifests: &'a Path,
+    /// The data directory.
+    pub data_dir: &'a Path,
+    /// Where the old data is.
+    pub aside: Option<&'a Path>,
+    /// The member that was made.
+    pub plan: &'a Plan,
+    /// What another member of the same cluster is told to restore from.
+    pub source: Vec<String>,
+    /// The lowest etcd that may be started, once that is known.
+    pub lowest: Option<Version>,
+}
+
+/// What must be done before: only where nothing was done yet.
+#[must_use]
+pub fn before(facts: &Facts<'_>) -> Vec<Step> {
+    let Some(_) = facts.node else {
+        return vec![step(
+            "stop etcd, and whatever uses it, on every member of the old cluster",
+            &[],
+        )];
+    };
+    if facts.manifests != Path::new(MANIFESTS) {
+        return vec![step(
+            "make sure that no etcd and no API server of the old cluster runs, on any node",
+            &["crictl ps | grep -E 'etcd|kube-'"],
+        )];
+    }
+    vec![
+        step(
+            "on every control-plane node: stop the control plane, and wait until nothing of it \
+             runs (the kubelet looks every 20 s)",
+            &[
+                "mkdir -p /root/manifests",
+                "mv /etc/kubernetes/manifests/*.yaml /root/manifests/",
+                "crictl ps | grep -E 'etcd|kube-'",
+            ],
+        ),
+        step("run this command again, without --plan, with --manifests /root/manifests", &[]),
+    ]
+}
+
+/// What must be done after.
+#[must_use]
+pub fn after(facts: &Facts<'_>) -> Vec<Step> {
+    let mut all = others(facts);
+    match facts.node {
+        Some(node) => all.extend(kubeadm(facts, node)),
+        None => all.push(start(facts)),
+    }
+    all.push(last(facts));
+    all
+}
+
+/// The other members of a cluster that is restored at once.
+fn others(facts: &Facts<'_>) -> Vec<Step> {
+    let plan = facts.plan;
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in &plan.initial_cluster {
+        if *name != plan.name && !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let commands: Vec<String> = names.iter().map(|name| for_member(facts, name)).collect();
+    let what = "on the other nodes: restore the same backup with the same token, each with its own \
+                name; then start all of them within a minute";
+    vec![Step { what: what.to_owned(), commands }]
+}
+
+fn for_member(facts: &Facts<'_>, name: &str) -> String {
+    let plan = facts.plan;
+    let pairs: Vec<String> =
+        plan.initial_cluster.iter().map(|(name, url)| format!("{name}={url}")).collect();
+    let own = plan.initial_cluster.iter().filter(|(member, _)| member == name);
+    let urls: Vec<&str> = own.map(|(_, url)| url.as_str()).collect();
+    let mut words = vec!["capvco-backup restore".to_owned()];
+    words.extend(facts.source.iter().cloned());
+    words.push(format!("--data-dir {}", facts.data_dir.display()));
+    words.push(format!("--name {name}"));
+    words.push(format!("--initial-advertise-peer-urls {}", urls.join(",")));
+    words.push(format!("--initial-cluster {}", pairs.join(",")));
+    words.push(format!("--initial-cluster-token {}", plan.token));
+    match plan.bump.filter(|_| plan.mark_compacted) {
+        Some(bump) => words.push(format!("--bump-revision {bump}")),
+        None => words.push("--bump-revision 0".to_owned()),
+    }
+    words.join(" ")
+}
+
+fn kubeadm(facts: &Facts<'_>, node: &EtcdNode) -> Vec<Step> {
+    let from = if facts.manifests == Path::new(MANIFESTS) {
+        PathBuf::from("/root/manifests")
+    } else {
+        facts.manifests.to_owned()
+    };
+    let moved = |name: &str| format!("mv {}/{name} {MANIFESTS}/", from.display());
+    let health = node.metrics_urls.first().map_or("http://127.0.0.1:2381", String::as_str);
+    let etcd = node.image.rsplit('/').next().filter(|image| !image.is_empty());
+    let etcd = etcd.map(|image| format!(" ({image})")).unwrap_or_default();
+    vec![
+        step(
+            format!("start etcd{etcd} on this node, and wait for it"),
+            &[
+                &moved("etcd.yaml"),
+                &format!(
+                    "until curl -fs {}/health; do sleep 2; done",
+                    health.trim_end_matches('/')
+                ),
+            ],
+        ),
+        step(
+            "then the API server, then the rest",
+            &[
+                &moved("kube-apiserver.yaml"),
+                "until kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /readyz; do sleep 2; done",
+                &moved("*.yaml"),
+            ],
+        ),
+        step(
+            "let everybody forget the revisions that are no more: on every node, workers too, \
+             restart the kubelet; then whatever keeps a cache",
+            &[
+                "systemctl restart kubelet",
+                "kubectl -n kube-system rollout restart daemonset,deployment",
+            ],
+        ),
+    ]
+}
+
+fn start(facts: &Facts<'_>) -> Step {
+    let plan = facts.plan;
+    let lowest = facts.lowest.map(|lowest| format!(" {}.{} or newer", lowest.major, lowest.minor));
+    let urls = plan.advertise_peer_urls.join(",");
+    let command = format!(
+        "etcd --name {} --data-dir {} --listen-peer-urls {urls} --initial-advertise-peer-urls {urls}",
+        plan.name,
+        facts.data_dir.display(),
+    );
+    step(
+        format!(
+            "start etcd{} on it, with the client URLs and certificates that it had before",
+            lowest.unwrap_or_default()
+        ),
+        &[&command],
+    )
+}
+
+fn last(facts: &Facts<'_>) -> Step {
+    let kept = facts.aside.map(|aside| {
+        format!("; keep {} until somebody has confirmed that everything is there", aside.display())
+    });
+    step(
+        format!("take a new backup at once{}", kept.unwrap_or_default()),
+        &["capvco-backup snapshot"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(members: usize) -> Plan {
+        let member = |n| (format!("cp-{n}"), format!("https://10.0.0.{n}:2380"));
+        Plan {
+            name: "cp-1".to_owned(),
+            initial_cluster: (1..=members).map(member).collect(),
+            advertise_peer_urls: vec!["https://10.0.0.1:2380".to_owned()],
+            token: "again".to_owned(),
+            bump: Some(5),
+            mark_compacted: true,
+            target_version: None,
+            force: false,
+        }
+    }
+
+    fn text(steps: &[Step]) -> String {
+        let line = |step: &Step| format!("{}\n{}", step.what, step.commands.join("\n"));
+        steps.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    fn facts<'a>(node: Option<&'a EtcdNode>, plan: &'a Plan, manifests: &'a str) -> Facts<'a> {
+        Facts {
+            node,
+            manifests: Path::new(manifests),
+            data_dir: Path::new("/var/lib/etcd"),
+            aside: Some(Path::new("/var/lib/etcd.bak-1")),
+            plan,
+            source: vec!["--object K".to_owned()],
+            lowest: Some(Version::line(3, 6)),
+        }
+    }
+
+    #[test]
+    fn the_words_are_this_nodes_own() {
+        let node = EtcdNode {
+            image: "registry.k8s.io/etcd:3.6.8-0".to_owned(),
+            metrics_urls: vec!["http://127.0.0.1:2381".to_owned()],
+            ..EtcdNode::default()
+        };
+        let plan = plan(1);
+        let facts = facts(Some(&node), &plan, MANIFESTS);
+        let stop = text(&before(&facts));
+        assert!(stop.contains("mv /etc/kubernetes/manifests/*.yaml /root/manifests/"), "{stop}");
+        let rest = text(&after(&facts));
+        for part in [
+            "start etcd (etcd:3.6.8-0)",
+            "mv /root/manifests/etcd.yaml /etc/kubernetes/manifests/",
+            "curl -fs http://127.0.0.1:2381/health",
+            "systemctl restart kubelet",
+            "keep /var/lib/etcd.bak-1",
+            "capvco-backup snapshot",
+        ] {
+            assert!(rest.contains(part), "{part}: {rest}");
+        }
+        assert!(!rest.contains("on the other nodes"));
+    }
+
+    #[test]
+    fn other_members_are_told_the_same_words() {
+        let plan = plan(3);
+        let rest = text(&after(&facts(None, &plan, "/root/manifests")));
+        for n in [2, 3] {
+            let command = format!(
+                "capvco-backup restore --object K --data-dir /var/lib/etcd --name cp-{n} \
+                 --initial-advertise-peer-urls https://10.0.0.{n}:2380 --initial-cluster \
+                 cp-1=https://10.0.0.1:2380,cp-2=https://10.0.0.2:2380,cp-3=https://10.0.0.3:2380 \
+                 --initial-cluster-token again --bump-revision 5"
+            );
+            assert!(rest.contains(&command), "{rest}");
+        }
+        assert!(rest.contains("start etcd 3.6 or newer"), "{rest}");
+    }
+}

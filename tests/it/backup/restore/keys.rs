@@ -1,0 +1,91 @@
+//! The second object: a node's keys, encryption configuration and manifests.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{from_bucket, from_file, names, restored};
+use crate::backup::snapshot::{Desk, named, row};
+use crate::support::peers::etcd::Etcd;
+use crate::support::peers::s3::Versitygw;
+
+const PLANTED: &str = "planted-private-key";
+
+fn node(desk: &Desk) {
+    for folder in ["manifests", "pki/etcd"] {
+        std::fs::create_dir_all(desk.path(folder)).unwrap();
+    }
+    for (name, mode) in [("ca.key", 0o600), ("ca.crt", 0o644), ("etcd/ca.key", 0o600)] {
+        let path = desk.path("pki").join(name);
+        std::fs::write(&path, PLANTED).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nodes_keys_come_back_with_their_modes_and_never_over_others() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start_line("3.6"));
+    node(&desk);
+    let taken = || {
+        let snapshot = desk.snapshot(&etcd, &s3).env("CAPVCO_BACKUP_PKI_DIR", desk.path("pki"));
+        snapshot.words("--include-pki")
+    };
+    taken().run().await.expect(0);
+    let into = desk.path("back");
+    let done = from_bucket(&desk, &s3).arg("--pki").arg(&into).run().await;
+    assert!(!format!("{}{}", done.out, done.err).contains(PLANTED));
+    restored(done);
+    let below = into.join(desk.path("pki").strip_prefix("/").unwrap());
+    for (name, mode) in [("ca.key", 0o600), ("ca.crt", 0o644), ("etcd/ca.key", 0o600)] {
+        let path = below.join(name);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), PLANTED);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode, "{name}");
+    }
+    // Again is nothing new; another content stops everything, the database too.
+    restored(from_bucket(&desk, &s3).arg("--pki").arg(&into).run().await);
+    std::fs::write(below.join("ca.key"), "another").unwrap();
+    let data_dir = desk.path("place/etcd");
+    std::fs::create_dir(desk.path("place")).unwrap();
+    let both = from_bucket(&desk, &s3).arg("--pki").arg(&into).arg("--data-dir").arg(&data_dir);
+    both.run().await.expect(3).says("ca.key is there already, and it is another one");
+    assert_eq!(names(&desk.path("place")), Vec::<String>::new());
+    // A local copy of them.
+    let here = taken().env("CAPVCO_BACKUP_S3_BUCKET", "").env("CAPVCO_BACKUP_LOCK", "");
+    let here = here.env("CAPVCO_BACKUP_LOCK_FOR", "").arg("--out").arg(desk.path("copy"));
+    let here = row(&here.run().await.expect(0));
+    let local = std::path::PathBuf::from(here["pkiKey"].as_str().unwrap());
+    let again = desk.path("again");
+    restored(from_file(&desk, &local).arg("--pki").arg(&again).run().await);
+    assert_eq!(names(&again), names(&into));
+    let both = from_file(&desk, &local).arg("--pki").arg(&again).arg("--db").arg(desk.path("x"));
+    both.run().await.expect(2).says("not both");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_were_changed_or_are_not_there_are_told() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start_line("3.6"));
+    desk.snapshot(&etcd, &s3).run().await.expect(0);
+    let into = desk.path("back");
+    let none = from_bucket(&desk, &s3).arg("--pki").arg(&into).run().await.expect(3);
+    none.says("has no keys of its node").says("--include-pki");
+    node(&desk);
+    let taken = desk.snapshot(&etcd, &s3).env("CAPVCO_BACKUP_PKI_DIR", desk.path("pki"));
+    let taken = row(&taken.words("--include-pki").run().await.expect(0));
+    let name = taken["backup"].as_str().unwrap();
+    let stranger = Desk::new();
+    let wrong = from_bucket(&desk, &s3).env("CAPVCO_BACKUP_IDENTITY", stranger.path("one.txt"));
+    let wrong = wrong.arg("--object").arg(name).arg("--pki").arg(&into).run().await.expect(3);
+    assert!(wrong.err.contains(&desk.recipients[0]), "{}", wrong.err);
+    let key = named(&s3, "pki-").remove(0);
+    let mut sealed = std::fs::read(desk.fetch(&s3, &key)).unwrap();
+    let end = sealed.len() - 9;
+    sealed[end] ^= 1;
+    let bad = desk.path("bad.age");
+    std::fs::write(&bad, &sealed).unwrap();
+    from_file(&desk, &bad)
+        .arg("--pki")
+        .arg(&into)
+        .run()
+        .await
+        .expect(3)
+        .says("does not authenticate");
+    assert!(!into.exists());
+}

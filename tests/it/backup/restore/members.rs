@@ -1,0 +1,98 @@
+//! Whose: a kubeadm node's own words, three members at once.
+
+use std::path::Path;
+
+use super::{Lab, for_people, looked_at, restored};
+use crate::support::peers::etcd::{Builder, Cluster, Etcd, initial_cluster};
+use crate::support::program::backup_at;
+
+/// A kubeadm node's manifest of etcd.
+fn manifest(folder: &Path, name: &str, url: &str, image: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: etcd}}\nspec:\n  containers:\n  - name: etcd\n    \
+         image: registry.k8s.io/etcd:{image}\n    command:\n    - etcd\n    - --name={name}\n    \
+         - --data-dir=/var/lib/etcd\n    - --advertise-client-urls=https://10.0.0.1:2379\n    \
+         - --initial-advertise-peer-urls={url}\n    - --initial-cluster={name}={url},cp-2=https://10.0.0.2:2380\n    \
+         - --listen-metrics-urls=http://127.0.0.1:2381\n"
+    );
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("etcd.yaml"), text).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeadm_node_needs_no_words_about_itself() {
+    let lab = Lab::new("3.6").await;
+    let manifests = lab.desk.path("manifests");
+    manifest(&manifests, "cp-1", "https://10.0.0.1:2380", "3.6.8-0");
+    let data_dir = lab.desk.path("etcd");
+    let into = || {
+        let restore = lab.restore().env("CAPVCO_BACKUP_MANIFESTS", &manifests);
+        restore.words("--initial-cluster-token t").arg("--data-dir").arg(&data_dir)
+    };
+    let planned = into().words("--plan").run().await.expect(0);
+    let row = restored(into().run().await.says("etcd.yaml names 2 members"));
+    assert_eq!(row["member"]["name"], "cp-1");
+    assert_eq!(row["member"]["id"], planned.json()["results"][0]["member"]["id"]);
+    let remains = row["remains"].to_string();
+    for part in [
+        "start etcd (etcd:3.6.8-0)",
+        "/etcd.yaml /etc/kubernetes/manifests/",
+        "127.0.0.1:2381/health",
+    ] {
+        assert!(remains.contains(part), "{remains}");
+    }
+    // The image is too old for what a newer etcd has written.
+    manifest(&manifests, "cp-1", "https://10.0.0.1:2380", "3.5.24-0");
+    into().run().await.expect(3).says("etcd 3.5.24 may not be started on data of etcd 3.6");
+    std::fs::write(manifests.join("etcd.yaml"), "spec: [").unwrap();
+    into().run().await.expect(3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_for_people_says_what_was_done_and_what_remains() {
+    let lab = Lab::new("3.6").await;
+    let data_dir = lab.desk.path("etcd");
+    let restore = for_people(backup_at(&lab.s3), &lab.desk);
+    let restore = restore.arg("--data-dir").arg(&data_dir);
+    let done = restore.run().await.expect(0);
+    for part in [
+        "restored",
+        "proven by    the manifest's SHA-256; age",
+        "etcd         3.6 or newer",
+        "This remains to be done by you:",
+        " 1. start etcd 3.6 or newer",
+        "capvco-backup snapshot",
+    ] {
+        assert!(done.out.contains(part), "{part}:\n{}", done.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_members_are_restored_from_one_backup_with_one_token() {
+    let lab = Lab::new("3.6").await;
+    let built: Vec<Builder> =
+        (1..=3).map(|n| Etcd::builder().line("3.6").name(&format!("cp-{n}"))).collect();
+    let all = initial_cluster(&built);
+    let dir = |n: usize| lab.desk.path(&format!("etcd-{n}"));
+    let refused = lab.restore().arg("--initial-cluster").arg(&all).words("--name cp-1 --data-dir");
+    refused.arg(dir(1)).run().await.expect(2).says("need the same token");
+    let mut ids = Vec::new();
+    for n in 1..=3 {
+        let restore = lab.restore().arg("--initial-cluster").arg(&all);
+        let restore =
+            restore.words(&format!("--initial-cluster-token again --name cp-{n} --data-dir"));
+        let row = restored(restore.arg(dir(n)).run().await);
+        ids.push(row["member"]["clusterId"].clone());
+        let others = row["remains"][0]["commands"].as_array().unwrap().len();
+        assert_eq!(others, 2, "{row}");
+    }
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    let on = |(n, member): (usize, Builder)| member.data_dir(dir(n));
+    let cluster = Cluster::of((1..=3).zip(built).map(on).collect());
+    let first = looked_at(&cluster.members[0]);
+    assert_eq!(first.1, 300);
+    assert!(cluster.members.iter().all(|member| looked_at(member) == first));
+    let wrong = lab.restore().arg("--initial-cluster").arg(&all).words("--initial-cluster-token x");
+    let wrong = wrong.words("--name cp-9 --data-dir").arg(lab.desk.path("none")).run().await;
+    wrong.expect(2).says("no member \"cp-9\"");
+}
