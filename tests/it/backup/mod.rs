@@ -6,6 +6,7 @@ mod hold;
 mod list;
 mod permissions;
 mod prune;
+mod references;
 mod rekey;
 mod restore;
 mod snapshot;
