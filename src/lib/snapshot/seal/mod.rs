@@ -4,14 +4,16 @@
 //! run in threads of their own. A chunk that does not authenticate, and an end that never came,
 //! are [`Damage`] in the reader's error, told apart from a failing source below it.
 
+mod chunks;
 mod identities;
 mod recipients;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use age::armor::ArmoredReader;
-use age::stream::{StreamReader, StreamWriter};
-use age::{DecryptError, Decryptor, Encryptor};
+use age::stream::StreamReader;
+use age::{DecryptError, Decryptor};
+use chunks::Chunks;
 
 pub use identities::Identities;
 pub use recipients::Recipients;
@@ -26,7 +28,7 @@ pub const HEADER: usize = 4096;
 /// Encrypts what is written to it, to every one of the recipients.
 ///
 /// [`Sealer::finish`] must be called: without its last chunk the file counts as cut.
-pub struct Sealer<W: Write>(StreamWriter<W>);
+pub struct Sealer<W: Write>(Chunks<W>);
 
 impl<W: Write> Sealer<W> {
     /// Writes the header. Each file has a key of its own.
@@ -34,10 +36,7 @@ impl<W: Write> Sealer<W> {
     /// # Errors
     /// [`Error::NoRecipient`]; [`Error::Write`] if `output` fails.
     pub fn new(output: W, to: &Recipients) -> Result<Self, Error> {
-        let encryptor = Encryptor::with_recipients(to.keys()).map_err(|_| Error::NoRecipient)?;
-        let stream = encryptor.wrap_output(output);
-        let failed = |source| Error::Write { name: "the age header".to_owned(), source };
-        stream.map(Self).map_err(failed)
+        Chunks::new(output, to).map(Self)
     }
 
     /// Writes the last chunk and gives the output back.
@@ -194,6 +193,8 @@ impl Read for Ends {
 
 #[cfg(test)]
 mod tests {
+    use age::Encryptor;
+
     use super::*;
     use crate::fault::Fault as _;
     use crate::snapshot::passphrase::{Given, Nobody};
