@@ -3,10 +3,13 @@
 //! Writing, the layers are chosen; reading, each is told by its first bytes. The only user of
 //! zstd. What a reader gives out before its end is not yet known to be whole.
 
+mod frames;
+
 use std::io::{self, BufReader, Read, Write};
 
 use zstd::stream::read::Decoder;
-use zstd::stream::write::Encoder;
+
+use frames::Frames;
 
 use super::error::{Damage, Error};
 use super::kind::Kind;
@@ -45,7 +48,7 @@ impl Layers {
 pub struct Packer<W: Write>(Outer<W>);
 
 enum Outer<W: Write> {
-    Packed(Box<Encoder<'static, Inner<W>>>),
+    Packed(Box<Frames<Inner<W>>>),
     Plain(Inner<W>),
 }
 
@@ -67,7 +70,7 @@ impl<W: Write> Packer<W> {
         let outer = match layers.level {
             Some(level) => {
                 let failed = |source| Error::Write { name: "compressed data".to_owned(), source };
-                Outer::Packed(Box::new(encoder(inner, level).map_err(failed)?))
+                Outer::Packed(Box::new(Frames::new(inner, level).map_err(failed)?))
             }
             None => Outer::Plain(inner),
         };
@@ -80,7 +83,7 @@ impl<W: Write> Packer<W> {
     /// The output's own.
     pub fn finish(self) -> io::Result<W> {
         let inner = match self.0 {
-            Outer::Packed(encoder) => encoder.finish()?,
+            Outer::Packed(frames) => frames.finish()?,
             Outer::Plain(inner) => inner,
         };
         match inner {
@@ -90,24 +93,17 @@ impl<W: Write> Packer<W> {
     }
 }
 
-fn encoder<W: Write>(output: W, level: i32) -> io::Result<Encoder<'static, W>> {
-    let mut encoder = Encoder::new(output, level)?;
-    // Without age there is nothing else in the object that would notice a flipped bit.
-    encoder.include_checksum(true)?;
-    Ok(encoder)
-}
-
 impl<W: Write> Write for Packer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Outer::Packed(encoder) => encoder.write(bytes),
+            Outer::Packed(frames) => frames.write(bytes),
             Outer::Plain(inner) => inner.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Outer::Packed(encoder) => encoder.flush(),
+            Outer::Packed(frames) => frames.flush(),
             Outer::Plain(inner) => inner.flush(),
         }
     }
