@@ -11,6 +11,7 @@ use aws_sdk_s3::types::{
 use super::call::{self, Call};
 use super::client::Bucket;
 use super::error::{Error, Kind};
+use crate::fault::{Class, Fault as _};
 
 const DAY: u64 = 86_400;
 
@@ -140,9 +141,12 @@ fn says_none(error: &Error) -> bool {
         )
 }
 
-/// Whether the store answered at all: what it says in that case is an answer, too.
+/// Whether the store answered at all: what it says in that case is an answer, too. That it does
+/// not know us, or not here, is none.
 fn is_answer(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Refused { .. } | Kind::Garbled)
+    let unknown = matches!(error.class(), Class::Auth | Class::Usage) && !error.is_denied();
+    !unknown
+        && matches!(error.kind(), Kind::Refused { .. } | Kind::Garbled)
         && !matches!(error.code(), Some("NoSuchBucket" | "NoSuchKey" | "NoSuchVersion"))
         && error.status() != Some(404)
 }

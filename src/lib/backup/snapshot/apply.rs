@@ -17,6 +17,7 @@ use crate::backup::Error;
 use crate::etcd::db::Damage;
 use crate::etcd::{Client, Status};
 use crate::fault::{Class, chain};
+use crate::progress::Step;
 use crate::report::Verdict;
 use crate::s3::{Deleted, Mode, Put, PutOutcome, Stored};
 use crate::snapshot::layout::{self, ClusterId, Part};
@@ -278,6 +279,7 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     async fn finish(&self, keys: Option<&pki::Packed>, instead: Option<String>) -> SnapshotReport {
         let mut orphans = Orphans::default();
+        self.job.progress.update(pipeline::ITEM, Step::state("sealing"));
         let key = self.place.key(Part::Data(self.job.stored_as(self.place)));
         orphans.0.push((key, self.stored.version_id.clone()));
         let finished = self.complete(keys, instead, &mut orphans).await;
@@ -311,8 +313,7 @@ impl Attempt<'_> {
             PutOutcome::Stored(_) => self.reread(&manifest).await?,
             PutOutcome::AlreadyThere => self.met_another(&manifest).await?,
         };
-        if let Some((theirs, lock)) = theirs {
-            let report = self.job.made_by_another(&theirs, &lock);
+        if let Some(report) = theirs {
             let left = self.remove(std::mem::take(orphans)).await;
             return Ok(report.warned(left.into_iter().map(|what| {
                 format!("{what} is ours and of no use any more; `prune` removes it in its time")
@@ -412,31 +413,36 @@ impl Attempt<'_> {
     }
 
     /// Whose manifest stands, where nodes share it: a store may ignore `If-None-Match`.
-    async fn reread(&self, ours: &Manifest) -> Result<Option<(Box<Manifest>, LockSeen)>, Error> {
+    async fn reread(&self, ours: &Manifest) -> Result<Option<SnapshotReport>, Error> {
         if !self.place.slot.is_shared() {
             return Ok(None);
         }
         let need = Need { asked: None, ..self.job.need(self.place).await? };
         Ok(match self.place.look(need).await? {
-            Found::Good(theirs, lock) if theirs.data.key != ours.data.key => Some((theirs, lock)),
+            Found::Good(theirs, lock) if theirs.data.key != ours.data.key => {
+                Some(self.job.made_by_another(&theirs, &lock))
+            }
             _ => None,
         })
     }
 
     /// There is a manifest already. One that is good counts, whoever made it; one that is not
     /// gets ours on top.
-    async fn met_another(
-        &self,
-        ours: &Manifest,
-    ) -> Result<Option<(Box<Manifest>, LockSeen)>, Error> {
+    async fn met_another(&self, ours: &Manifest) -> Result<Option<SnapshotReport>, Error> {
         let need = Need { asked: None, ..self.job.need(self.place).await? };
         match self.place.look(need).await? {
             // The reply to our first try was lost.
             Found::Good(found, _) if found.data.key == ours.data.key => Ok(None),
-            Found::Good(theirs, lock) => Ok(Some((theirs, lock))),
+            Found::Good(theirs, lock) => Ok(Some(self.job.made_by_another(&theirs, &lock))),
+            Found::Unreadable(why) if self.job.request.lock_unverified_ok => {
+                let row = self.job.row(Outcome::AlreadyMade, self.streamed);
+                let told = format!("another node has made it, which this key may not read: {why}");
+                Ok(Some(SnapshotReport::new(row).warned([told])))
+            }
             Found::Unreadable(why) => Err(Error::failed(
                 format!("another node's manifest is there, and this key may not read it: {why}"),
-                "let this key read what it has written (s3:GetObject)",
+                "let this key read what it has written (s3:GetObject), or be content with \
+                 --lock-unverified-ok",
             )),
             // Hidden by a delete marker, or no good.
             Found::Nothing | Found::Bad(_) => {

@@ -36,6 +36,7 @@ use super::Error;
 use crate::clock::Clock;
 use crate::etcd::{Client, Status};
 use crate::progress::Progress;
+use crate::report::Report as _;
 use crate::snapshot::layout::{ClusterId, Layout, Slot, Unique};
 
 /// A snapshot that is decided on.
@@ -74,8 +75,13 @@ pub async fn run(
                 .to_owned(),
         );
     }
-    let report = if request.dry_run { job.planned() } else { job.apply().await? };
-    Ok(report.warned(warnings))
+    if request.dry_run {
+        return Ok(job.planned().warned(warnings));
+    }
+    let ended = job.apply().await;
+    let word = ended.as_ref().map_or(Outcome::Failed, |report| report.rows()[0].outcome).word();
+    job.progress.finish(pipeline::ITEM, word);
+    Ok(ended?.warned(warnings))
 }
 
 async fn decide<'a>(

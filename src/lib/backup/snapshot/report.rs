@@ -24,6 +24,20 @@ pub enum Outcome {
     Failed,
 }
 
+impl Outcome {
+    /// Its published word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::AlreadyMade => "already-made",
+            Self::Saved => "saved",
+            Self::Planned => "planned",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The backup; its serialised form is a documented, stable interface.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -239,7 +253,6 @@ impl Report for SnapshotReport {
         let dash = || "-".to_owned();
         let text = |text: &Option<String>| text.clone().unwrap_or_else(dash);
         let out = row.out.as_ref().map(|path| path.display().to_string());
-        let outcome = serde_json::to_value(row.outcome).unwrap_or_default();
         vec![
             row.backup.clone().or(out).unwrap_or_else(dash),
             row.cluster.clone(),
@@ -249,7 +262,7 @@ impl Report for SnapshotReport {
             row.db_size.map_or_else(dash, size),
             row.stored_size.map_or_else(dash, size),
             row.lock.map_or_else(dash, |lock| lock.until.strftime("%Y-%m-%d %H:%MZ").to_string()),
-            outcome.as_str().unwrap_or_default().to_owned(),
+            row.outcome.word().to_owned(),
         ]
     }
 
@@ -289,6 +302,14 @@ mod tests {
         let remarks = [Remark::Error("no".into()), Remark::Hint("do this".into())];
         assert_eq!(failed.remarks(), remarks);
         assert_eq!(failed.rows()[0].error.as_deref(), Some("no"));
+    }
+
+    #[test]
+    fn an_outcome_has_one_word_for_people_and_programs() {
+        use Outcome::{AlreadyMade, Failed, Planned, Saved, Stored};
+        for outcome in [Stored, AlreadyMade, Saved, Planned, Failed] {
+            assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.word());
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::snapshot::manifest::Manifest;
 /// How long the leader's node lets the others go first: the same bytes come from a follower.
 const AFTER_YOU: Duration = Duration::from_secs(2);
 
+/// How long the writes of several nodes that take over at once may be apart.
+const SETTLE: Duration = Duration::from_secs(1);
+
 /// How this node's part in a slot begins.
 pub enum Turn {
     /// The backup is there.
@@ -54,6 +57,10 @@ pub async fn wait(job: &Job<'_>, place: &Place) -> Result<Turn, Error> {
             Next::Claim => {
                 claim::take(place, &job.observed.node, seen.there).await?;
                 claimed = true;
+                if seen.there {
+                    // Without a condition the last one to write has it: all look after that.
+                    job.sleep(SETTLE).await?;
+                }
             }
             Next::Wait(time) => {
                 claimed = false;

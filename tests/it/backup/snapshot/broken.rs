@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Desk, named, objects, row, signal, unfinished, until_so};
+use crate::support::bolt::{self, Layout};
 use crate::support::front::{Asked, Fault, Front};
 use crate::support::liar::{Act, Liar, whole};
 use crate::support::peers::etcd::Etcd;
@@ -208,6 +209,37 @@ async fn a_run_that_is_stopped_takes_its_parts_and_its_claim_along() {
     let claim = super::json_of(&s3, &desk, &named(&s3, "claim.json")[0]);
     assert_eq!(claim["released"], true);
     assert!(!path.exists() && !desk.path("copy.part").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_the_bucket_or_the_keys_is_told_before_etcd_is_read() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    let nobody = s3.with_key("nobody", "secret");
+    let wrong = s3.with_key(s3.access_key(), "wrong");
+    for (store, words, code, text) in [
+        (&*s3, "--s3-bucket nosuchbucket", 3, "nosuchbucket"),
+        (&nobody, "", 3, "does not know this access key id"),
+        (&wrong, "", 3, "secret access key is not that of the key id"),
+        (&*s3, "--s3-region mars-1", 2, "another region"),
+    ] {
+        let done = desk.unlocked(&etcd, store).words(words).run().await.expect(code);
+        assert!(done.err.contains(text), "{words}: {}", done.err);
+        assert!(done.err.contains("hint:") && !done.err.contains("streaming"), "{}", done.err);
+    }
+    nothing_is_left(&s3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_does_not_show_its_revision_in_passing_is_a_backup_all_the_same() {
+    let (desk, s3) = (Desk::new(), Versitygw::start());
+    // Ten buckets in a tree of three storeys.
+    let layout = Layout { fanout: 2, ..Layout::of(4096) };
+    let file = layout.write(&bolt::etcd(bolt::history([("a", Some(vec![1]))]), "3.6.0"));
+    let liar = Liar::start(whole(&file, 32 << 10)).await;
+    let done = desk.of(&liar.endpoint(), &s3).words("--lock none").run().await.expect(0);
+    let row = row(&done);
+    assert_eq!((&row["outcome"], &row["revision"]), (&"stored".into(), &7.into()), "its word");
+    done.says("does not show its revision in passing").says("verify");
 }
 
 /// Whether the request belongs to this stage of a run.

@@ -82,6 +82,19 @@ async fn keys_are_not_stored_in_the_clear_and_their_absence_is_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_recipient_is_warned_of_and_none_is_refused() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    let to = |keys: &str| {
+        desk.unlocked(&etcd, &s3).env("CAPVCO_BACKUP_RECIPIENT", keys).words("--lock none")
+    };
+    to(&desk.recipients[0]).run().await.expect(0).says("there is only one recipient");
+    to("").run().await.expect(2).says("to whom the backup is encrypted").says("age-keygen");
+    to(&desk.recipients[0]).words("--no-encrypt").run().await.expect(2).says("both recipients");
+    let both = to(&desk.recipients.join(",")).run().await.expect(0);
+    assert!(!both.err.contains("recipient"), "{}", both.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_bucket_the_keys_lie_beside_the_copy() {
     let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
     node(&desk, &etcd);

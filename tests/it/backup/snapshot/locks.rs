@@ -123,6 +123,15 @@ async fn a_key_that_may_only_add_makes_backups_too() {
     assert_eq!(row(&done)["outcome"], "stored", "{}", done.err);
     run("--lock-unverified-ok").run().await.expect(0);
     assert_eq!(named(&s3, "manifest.json").len(), 2);
+    // Of several such nodes one makes the slot's backup; the others cannot see it.
+    let slot = |more: &str| run("--slot 24h").words(more);
+    assert_eq!(row(&slot("--lock-unverified-ok").run().await.expect(0))["outcome"], "stored");
+    let second =
+        slot("--lock-unverified-ok").run().await.expect(0).says("another node has made it");
+    assert_eq!(row(&second)["outcome"], "already-made");
+    let strict = slot("").run().await.expect(5).says("another node's manifest is there");
+    assert!(row(&strict)["left"][0].as_str().unwrap().contains("data-"), "{}", strict.out);
+    assert_eq!(named(&s3, "manifest.json").len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

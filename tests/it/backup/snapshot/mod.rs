@@ -7,6 +7,7 @@ mod keys;
 mod locks;
 mod memory;
 mod places;
+mod secure;
 mod slots;
 mod whole;
 

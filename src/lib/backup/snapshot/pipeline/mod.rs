@@ -303,7 +303,9 @@ impl Watch {
         }
         self.tell(0);
         self.hand_on(Item::Pieces(batch), &to, &cancel).await?;
-        self.hand_on(Item::End, &to, &cancel).await
+        self.hand_on(Item::End, &to, &cancel).await?;
+        self.progress.update(ITEM, Step::state("storing the rest"));
+        Ok(())
     }
 
     fn tell(&self, left: u64) {
