@@ -7,19 +7,23 @@ use std::path::PathBuf;
 
 use capvco::cli::env;
 
-use crate::support::program::{Program, e2e, imagepublish, imageresolve};
+use crate::support::program::{Program, backup, e2e, imagepublish, imageresolve};
 use crate::support::rust_text::root;
 
 const NOTE: &str = "<!-- Written by `make generate`; changes made by hand are lost. -->";
 
-/// The page of a program: its `--help`, and that of each of its verbs.
+/// The page of a program: its `--help`, that of each of its verbs, and of theirs.
 async fn program_page(name: &str, program: fn() -> Program) -> String {
-    let help = program().arg("--help").run().await.expect(0).out;
-    let mut page = format!("{NOTE}\n\n# {name}\n\n```text\n{}\n```\n", help.trim_end());
-    for verb in verbs(&help) {
-        let help = program().arg(&verb).arg("--help").run().await.expect(0).out;
+    let mut page = format!("{NOTE}\n");
+    let mut left = vec![name.to_owned()];
+    while let Some(words) = left.pop() {
+        let verb = words.strip_prefix(name).unwrap_or_default();
+        let help = program().words(verb).arg("--help").run().await.expect(0).out;
+        let level = if verb.is_empty() { "#" } else { "##" };
         let text = help.trim_end();
-        write!(page, "\n## {name} {verb}\n\n```text\n{text}\n```\n").expect("a String takes all");
+        write!(page, "\n{level} {words}\n\n```text\n{text}\n```\n").expect("a String takes all");
+        // The last one pushed comes next.
+        left.extend(verbs(&help).into_iter().rev().map(|verb| format!("{words} {verb}")));
     }
     tidy(&page)
 }
@@ -73,6 +77,11 @@ async fn imagepublish_is_described() {
 #[tokio::test]
 async fn imageresolve_is_described() {
     hold("capvco-imageresolve.md", &program_page("capvco-imageresolve", imageresolve).await);
+}
+
+#[tokio::test]
+async fn backup_is_described() {
+    hold("capvco-backup.md", &program_page("capvco-backup", backup).await);
 }
 
 #[tokio::test]

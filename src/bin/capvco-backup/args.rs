@@ -88,16 +88,6 @@ impl S3Args {
         self.s3_bucket.is_some()
     }
 
-    /// The bucket's name, if one was given.
-    pub fn bucket(&self) -> Option<&str> {
-        self.s3_bucket.as_deref()
-    }
-
-    /// The server, if one was given.
-    pub fn endpoint(&self) -> Option<&str> {
-        self.s3_endpoint.as_deref()
-    }
-
     /// The bucket, the prefix, and how to reach them.
     pub fn target(&self, session: &Session) -> Result<Target, Error> {
         let bucket = self.s3_bucket.clone().ok_or_else(|| {

@@ -1,9 +1,9 @@
 //! `capvco-backup`: etcd into object storage under lock, and back.
 
-#[allow(dead_code, reason = "the flags of verbs that are being built")]
 mod args;
 mod bucket;
 mod check;
+mod drill;
 mod freshness;
 mod hold;
 mod list;

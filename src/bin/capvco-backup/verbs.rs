@@ -6,7 +6,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::{Parser, Subcommand};
 
-use crate::{bucket, check, freshness, hold, list, prune, rekey, restore, snapshot, verify};
+use crate::{bucket, check, drill, freshness, hold, list, prune, rekey, restore, snapshot, verify};
 
 const AFTER: &str = "\
 Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
@@ -46,6 +46,8 @@ enum Verb {
     Rekey(Box<rekey::RekeyFlags>),
     /// Take a snapshot of etcd, into a bucket under lock or into a file
     Snapshot(Box<snapshot::SnapshotFlags>),
+    /// Restore into a throw-away etcd, hold what comes back against the backup, and take the time
+    Drill(Box<drill::DrillFlags>),
     /// Put a legal hold on a backup, or take it off
     #[command(subcommand)]
     Hold(Box<hold::Verb>),
@@ -63,6 +65,7 @@ impl Flags for Args {
             Verb::Prune(flags) => flags.output.talk(),
             Verb::Rekey(flags) => flags.output.talk(),
             Verb::Snapshot(flags) => flags.output.talk(),
+            Verb::Drill(flags) => flags.output.talk(),
             Verb::Hold(verb) => verb.flags().output.talk(),
         }
     }
@@ -80,6 +83,7 @@ pub async fn run(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>
         Verb::Prune(flags) => prune::run(&flags, &session).await,
         Verb::Rekey(flags) => Box::pin(rekey::run(&flags, &session)).await,
         Verb::Snapshot(flags) => Box::pin(snapshot::run(&flags, &session)).await,
+        Verb::Drill(flags) => Box::pin(drill::run(&flags, &session)).await,
         Verb::Hold(verb) => hold::run(&verb, &session).await,
     }
 }

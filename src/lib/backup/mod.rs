@@ -15,6 +15,7 @@ pub mod bucket;
 pub mod certificates;
 pub mod check;
 mod choice;
+pub mod drill;
 mod error;
 mod fetch;
 pub mod freshness;

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod check;
+mod drill;
 mod hold;
 mod list;
 mod permissions;
