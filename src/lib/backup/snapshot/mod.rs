@@ -1,9 +1,9 @@
 //! The verb `snapshot`: one member's state into a bucket under lock, into a file, or both.
 //!
-//! Five stations: [`request`] is what was asked; [`observe`] looks at members, machine and
+//! Five stations: [`request`] is what was asked; [`mod@observe`] looks at members, machine and
 //! bucket; [`plan`] decides, purely, which member is asked, what of the node goes along and whose
 //! turn a slot is; [`apply`] does it, with [`pipeline`] for the data itself, [`claim`] and [`turn`]
-//! for nodes that share a schedule, [`locked`] and [`place`] for what is read back; [`report`]
+//! for nodes that share a schedule, [`locked`] and [`mod@place`] for what is read back; [`report`]
 //! says how it ended.
 
 mod apply;

@@ -5,9 +5,9 @@
 //! a `.snap` file.
 //!
 //! **Invariants**
-//! - [`prepare`] decides everything and touches nothing; [`write`] decides nothing.
+//! - [`prepare`] decides everything and touches nothing; [`write()`] decides nothing.
 //! - Old pages are never changed, so what was verified is what etcd will read.
-//! - When [`write`] returns, all of it is on disk.
+//! - When [`write()`] returns, all of it is on disk.
 //!
 //! **To change one more fact of the database:** see `rewrite`, and say which file of etcd's asks
 //! for it.
