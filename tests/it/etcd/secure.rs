@@ -123,10 +123,10 @@ async fn who_is_not_there_or_speaks_no_tls_is_told_apart() {
     let error = ask(&mute).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Slow(patience), "{}", told(&error));
 
-    // A web server.
+    // A web server: what it says in its own protocol may come too late to be read.
     let web = crate::support::peers::s3::Versitygw::start();
     let error = ask(&Access::to(&[web.endpoint()])).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::NotGrpc, "{}", told(&error));
+    assert!(matches!(error.kind(), Kind::NotGrpc | Kind::Lost), "{}", told(&error));
 }
 
 fn expire(leaf: &mut CertificateParams) {

@@ -289,16 +289,19 @@ mod tests {
     fn the_newest_comes_first_and_a_rekeyed_one_before_its_original() {
         let mut manifests = BTreeMap::new();
         let mut versions = Vec::new();
-        for (slot, rekeyed, started) in [
-            ("20261130T060000Z", false, "2026-11-30T06:00:03Z"),
-            ("20261130T060000Z-c0ffee", true, "2026-11-30T06:00:03Z"),
-            ("20261130T120000Z", false, "2026-11-30T07:00:00Z"),
-            ("20261130T000000Z", false, "2026-11-30T05:00:00Z"),
+        for (slot, rekeyed, started, more) in [
+            ("20261130T060000Z", false, "2026-11-30T06:00:03Z", 0),
+            ("20261130T060000Z-c0ffee", true, "2026-11-30T06:00:03Z", 0),
+            // Of the same second, and of a later revision.
+            ("20261130T060003Z-00beef", false, "2026-11-30T06:00:03Z", 1),
+            ("20261130T120000Z", false, "2026-11-30T07:00:00Z", 0),
+            ("20261130T000000Z", false, "2026-11-30T05:00:00Z", 0),
         ] {
             let mut manifest = full();
             let move_to = |key: &str| key.replace("20261130T060000Z", slot);
             manifest.slot = slot.parse().unwrap();
             manifest.started = started.parse().unwrap();
+            manifest.revision += more;
             manifest.finished = "2026-11-30T12:00:00Z".parse().unwrap();
             manifest.data.key = move_to(&manifest.data.key);
             manifest.pki = None;
@@ -316,8 +319,13 @@ mod tests {
         }
         let catalog = assemble(&Layout::new("etcd"), versions, manifests);
         let slots: Vec<_> = catalog.entries.iter().map(|entry| entry.slot.to_string()).collect();
-        let want =
-            ["20261130T120000Z", "20261130T060000Z-c0ffee", "20261130T060000Z", "20261130T000000Z"];
+        let want = [
+            "20261130T120000Z",
+            "20261130T060003Z-00beef",
+            "20261130T060000Z-c0ffee",
+            "20261130T060000Z",
+            "20261130T000000Z",
+        ];
         assert_eq!(slots, want);
     }
 }

@@ -124,10 +124,12 @@ impl Entry {
         self.good().map_or(self.slot.time(), |(_, manifest)| manifest.started)
     }
 
-    /// Orders by age; of two of one snapshot the one made later (by `rekey`) is the newer.
-    fn age(&self) -> (Timestamp, Option<Timestamp>) {
-        let rekeyed = self.good().and_then(|(_, m)| m.rekeyed.as_ref().map(|rekeyed| rekeyed.at));
-        (self.time(), rekeyed)
+    /// Orders by age; of two of one second the one that holds more is the newer, and of two of one
+    /// snapshot the one made later (by `rekey`).
+    fn age(&self) -> (Timestamp, Option<i64>, Option<Timestamp>) {
+        let manifest = self.good().map(|(_, manifest)| manifest);
+        let rekeyed = manifest.and_then(|m| m.rekeyed.as_ref().map(|rekeyed| rekeyed.at));
+        (self.time(), manifest.map(|m| m.revision), rekeyed)
     }
 }
 
