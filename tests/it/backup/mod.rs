@@ -4,6 +4,7 @@ mod bucket;
 mod check;
 mod drill;
 mod hold;
+mod identities;
 mod list;
 mod pages;
 mod permissions;

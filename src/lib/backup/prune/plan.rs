@@ -230,8 +230,10 @@ fn is_not_understood(record: &Record) -> bool {
     matches!(record.found, Err(NoManifest::Flawed(Flaw::Newer(_)) | NoManifest::Unread(_)))
 }
 
+/// Whether a day has passed; a date that the store does not tell (0) is never old.
 fn is_old(modified: u64, now: Timestamp) -> bool {
-    i64::try_from(modified).is_ok_and(|modified| now.as_second() - modified >= GRACE)
+    let modified = i64::try_from(modified).ok().filter(|modified| *modified > 0);
+    modified.is_some_and(|modified| now.as_second() - modified >= GRACE)
 }
 
 fn versions(entry: &Entry) -> impl Iterator<Item = &Version> {

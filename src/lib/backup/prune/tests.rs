@@ -291,6 +291,7 @@ fn own_uploads_that_were_never_finished_are_swept_after_a_day() {
     let uploads = [
         upload(ours, "2026-12-08T23:59:00Z"),
         upload(ours, "2026-12-09T00:01:00Z"),
+        upload(ours, "1970-01-01T00:00:00Z"),
         upload("etcd/0000000000000001/notes.txt", "2026-01-01T00:00:00Z"),
     ];
     let plan = plan(&Catalog::default(), &uploads, &Layout::new("etcd"), &last(1), at(NOW));

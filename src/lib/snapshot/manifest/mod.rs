@@ -358,6 +358,23 @@ mod tests {
         assert!(matches!(Manifest::parse("[".repeat(100_000).as_bytes()), Err(Flaw::NotJson(_))));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_change_is_read_or_refused_in_a_short_sentence(
+            changes in proptest::collection::vec((0..2000_usize, proptest::num::u8::ANY), 1..4),
+        ) {
+            let mut bytes = full().to_json();
+            for (at, byte) in changes {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            match Manifest::parse(&bytes) {
+                Ok(read) => assert_eq!(Manifest::parse(&read.to_json()).unwrap(), read),
+                Err(flaw) => assert!(flaw.to_string().chars().count() < 300, "{flaw}"),
+            }
+        }
+    }
+
     #[test]
     fn who_can_open_it_is_known() {
         let mut manifest = full();
