@@ -7,7 +7,7 @@ use capvco::backup::restore::{
     self, BUMP, Engine, MemberWish, Output, Request, Source, Version, Which, initial_cluster,
 };
 use capvco::cli::args::Format;
-use capvco::cli::{OutputArgs, Session};
+use capvco::cli::{OutputArgs, Session, env};
 use capvco::clock;
 use capvco::fault::Fault;
 use capvco::report::Verdict;
@@ -77,7 +77,7 @@ enum EngineName {
 /// Which backup.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which backup", about = None, long_about = None)]
-struct WhichArgs {
+pub struct WhichArgs {
     /// This one: a name that `list` shows, or an object's key [default: the newest good one]
     #[arg(long, value_name = "KEY", conflicts_with_all = ["at", "from"])]
     object: Option<String>,
@@ -97,7 +97,33 @@ struct WhichArgs {
 
     /// Take a database that carries no SHA-256, such as a copied member/snap/db
     #[arg(long)]
-    skip_hash_check: bool,
+    pub skip_hash_check: bool,
+}
+
+impl WhichArgs {
+    /// Where the data comes from.
+    pub fn source(
+        &self,
+        s3: &S3Args,
+        cluster: &ClusterArgs,
+        session: &Session,
+    ) -> Result<Source, Error> {
+        if let Some(path) = &self.from {
+            let stdin = path == Path::new("-");
+            return Ok(if stdin { Source::Stdin } else { Source::File(path.clone()) });
+        }
+        let target = Box::new(s3.target(session)?);
+        Ok(Source::Bucket { target, cluster: cluster.cluster, which: self.which() })
+    }
+
+    fn which(&self) -> Which {
+        match (&self.object, &self.version_id, &self.at) {
+            (Some(key), version, _) => Which::Object { key: key.clone(), version: version.clone() },
+            (None, Some(id), _) => Which::Version(id.clone()),
+            (None, None, Some(time)) => Which::At(*time),
+            (None, None, None) => Which::Newest,
+        }
+    }
 }
 
 /// A moment, in UTC unless it says otherwise.
@@ -170,7 +196,7 @@ impl MemberArgs {
 impl RestoreFlags {
     async fn request(&self, session: &Session) -> Result<Request, Error> {
         Ok(Request {
-            source: self.source(session)?,
+            source: self.which.source(&self.s3, &self.cluster, session)?,
             output: self.output()?,
             pki: self.into.pki.clone(),
             manifests: self.member.manifests.clone(),
@@ -181,25 +207,6 @@ impl RestoreFlags {
         })
     }
 
-    fn source(&self, session: &Session) -> Result<Source, Error> {
-        if let Some(path) = &self.which.from {
-            let stdin = path == Path::new("-");
-            return Ok(if stdin { Source::Stdin } else { Source::File(path.clone()) });
-        }
-        let target = Box::new(self.s3.target(session)?);
-        Ok(Source::Bucket { target, cluster: self.cluster.cluster, which: self.which() })
-    }
-
-    fn which(&self) -> Which {
-        let WhichArgs { object, version_id, at, .. } = &self.which;
-        match (object, version_id, at) {
-            (Some(key), version, _) => Which::Object { key: key.clone(), version: version.clone() },
-            (None, Some(id), _) => Which::Version(id.clone()),
-            (None, None, Some(time)) => Which::At(*time),
-            (None, None, None) => Which::Newest,
-        }
-    }
-
     fn output(&self) -> Result<Option<Output>, Error> {
         let IntoArgs { data_dir, db, .. } = &self.into;
         if let Some(path) = db {
@@ -208,7 +215,7 @@ impl RestoreFlags {
         let Some(path) = data_dir.clone() else { return Ok(None) };
         let engine = match self.into.engine {
             EngineName::Native => Engine::Native,
-            EngineName::Etcdutl => Engine::Etcdutl(self.into.etcdutl.clone()),
+            EngineName::Etcdutl => Engine::Etcdutl(env::program(&self.into.etcdutl)),
         };
         let member = Box::new(self.member.wish()?);
         Ok(Some(Output::DataDir { path, member, engine }))

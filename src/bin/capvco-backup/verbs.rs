@@ -40,14 +40,14 @@ enum Verb {
     Verify(Box<verify::VerifyFlags>),
     /// Make a data directory, a database file or a node's keys of a backup
     Restore(Box<restore::RestoreFlags>),
+    /// Prove a backup by a throw-away etcd that serves it, and measure how long that takes
+    Drill(Box<drill::DrillFlags>),
     /// Remove backups that no rule keeps, and what was left behind
     Prune(Box<prune::PruneFlags>),
     /// Encrypt backups anew, to other recipients
     Rekey(Box<rekey::RekeyFlags>),
     /// Take a snapshot of etcd, into a bucket under lock or into a file
     Snapshot(Box<snapshot::SnapshotFlags>),
-    /// Restore into a throw-away etcd, hold what comes back against the backup, and take the time
-    Drill(Box<drill::DrillFlags>),
     /// Put a legal hold on a backup, or take it off
     #[command(subcommand)]
     Hold(Box<hold::Verb>),
@@ -62,10 +62,10 @@ impl Flags for Args {
             Verb::Status(flags) => flags.output.talk(),
             Verb::Verify(flags) => flags.output.talk(),
             Verb::Restore(flags) => flags.output.talk(),
+            Verb::Drill(flags) => flags.output.talk(),
             Verb::Prune(flags) => flags.output.talk(),
             Verb::Rekey(flags) => flags.output.talk(),
             Verb::Snapshot(flags) => flags.output.talk(),
-            Verb::Drill(flags) => flags.output.talk(),
             Verb::Hold(verb) => verb.flags().output.talk(),
         }
     }

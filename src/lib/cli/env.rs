@@ -87,6 +87,20 @@ pub(super) fn is_blank(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|text| text.is_empty())
 }
 
+/// A program as a shell would find it: a bare name in the folders of `PATH`, a path as it is. A
+/// name that is nowhere stays what it is.
+#[must_use]
+pub fn program(name: &Path) -> PathBuf {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    among(name, std::env::split_paths(&folders))
+}
+
+fn among(name: &Path, mut folders: impl Iterator<Item = PathBuf>) -> PathBuf {
+    let bare = name.components().count() == 1 && !name.has_root();
+    let found = bare.then(|| folders.find(|folder| folder.join(name).is_file())).flatten();
+    found.map_or_else(|| name.to_owned(), |folder| folder.join(name))
+}
+
 /// The longest token that is read, in bytes; a JWT of the portal has about 1000.
 const LONGEST_TOKEN: u64 = 1 << 20;
 
@@ -267,6 +281,15 @@ mod tests {
             Ok(Token::Inline(token)) => format!("inline {}", token.expose_secret()),
             Ok(Token::File(path)) => format!("file {}", path.display()),
             Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_bare_name_is_found_as_a_shell_would() {
+        let folders = || ["/no/such", "/bin", "/usr/bin"].map(PathBuf::from).into_iter();
+        assert_eq!(among(Path::new("sh"), folders()), Path::new("/bin/sh"));
+        for name in ["./sh", "/opt/sh", "no-such-program"] {
+            assert_eq!(among(Path::new(name), folders()), Path::new(name));
         }
     }
 

@@ -1,68 +1,64 @@
-//! `drill`: proves a backup by what it is for. It is restored into a throw-away etcd, which has to
-//! serve what the backup holds and take a write; the time that takes is the time of the real day,
-//! on this machine and from this bucket.
+//! `drill`: a backup proven by an etcd that serves it, thrown away afterwards.
 //!
-//! The revision is not raised here: then the started etcd must hold the very same history, and
-//! its own snapshot can be held against the backup, bucket by bucket.
+//! It restores as `restore` does, by the same code, into a folder of its own; starts a real etcd
+//! on it; compares revision, keys and history with the backup; writes a key; and measures each
+//! step. The sum until it serves is what a real restore takes before anything else.
 
+mod compare;
 mod report;
 mod server;
+mod tls;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-pub use report::{DrillReport, Row};
+pub use report::{DrillReport, Outcome, Row};
 
-use self::server::{Addresses, Server};
-use super::restore::{self, Engine, MemberWish, Output, Source, Which};
-use super::{Error, Target};
+use self::compare::Expected;
+use self::server::{Place, Server};
+use super::restore::find::{self, Found};
+use super::restore::{Request as Restore, Source, Verified, verified};
+use super::{Error, Identities};
 use crate::clock::Clock;
-use crate::etcd::Client;
-use crate::etcd::db::{Db, Summary};
+use crate::etcd::Version;
+use crate::etcd::db::Db;
+use crate::etcd::restore::{Plan, prepare, write};
+use crate::fault::chain;
 use crate::progress::{Progress, Step};
-use crate::report::Report as _;
-use crate::snapshot::seal::Identities;
+use crate::report::size;
+
+/// What progress is told of.
+const ITEM: &str = "drill";
 
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where the backups lie.
-    pub target: Target,
-    /// Only this cluster's.
-    pub cluster: Option<u64>,
     /// Which backup.
-    pub which: Which,
+    pub source: Source,
     /// The keys to open it with.
     pub identities: Option<Identities>,
     /// The etcd to start.
     pub etcd: PathBuf,
-    /// Where it is all done, in a folder of its own; where temporary files go if none is given.
+    /// Where there is room for the database, twice for a while; without it, where temporary
+    /// files go.
     pub staging: Option<PathBuf>,
-    /// How long etcd may take to serve.
-    pub patience: Duration,
+    /// How long etcd may take until it serves.
+    pub start_timeout: Duration,
+    /// Take a file that carries no SHA-256.
+    pub skip_hash_check: bool,
 }
 
-/// The name of the throw-away member.
-const NAME: &str = "drill";
-
-/// The key that is written to see that etcd takes writes.
-const KEY: &str = "capvco-backup/drill";
-
-/// How long the throw-away member may send nothing.
-const IDLE: Duration = Duration::from_secs(30);
-
-/// The buckets that hold what users stored; the others say who the members are.
-const CONTENT: &[&str] = &["key", "lease", "auth", "authUsers", "authRoles"];
-
-/// Drills a backup.
+/// Restores a backup into a throw-away etcd and compares.
 ///
 /// # Errors
-/// It could not be restored, or nothing started from it. What came back differently is told by
-/// the report.
+/// It cannot be restored, or etcd does not start on it.
 pub async fn run(
     request: &Request,
     clock: Arc<dyn Clock>,
@@ -70,149 +66,164 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<DrillReport, Error> {
     // Boxed: the futures of the S3 client are large.
-    let work = Box::pin(drill(request, clock, progress, cancel));
-    let stopped = || Err(Error::Interrupted("in the middle of a drill; nothing of it is left"));
+    let work = Box::pin(drill(request, clock, progress));
+    let stopped = || Err(Error::Interrupted("during the drill; nothing of it is left"));
     cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)
+}
+
+/// Measures steps, one after the other.
+struct Watch {
+    clock: Arc<dyn Clock>,
+    begun: Duration,
+    last: Duration,
+}
+
+impl Watch {
+    fn start(clock: Arc<dyn Clock>) -> Self {
+        let now = clock.elapsed();
+        Self { clock, begun: now, last: now }
+    }
+
+    /// Seconds since the last step ended.
+    fn step(&mut self) -> f64 {
+        let now = self.clock.elapsed();
+        let took = now.saturating_sub(self.last);
+        self.last = now;
+        took.as_secs_f64()
+    }
+
+    /// Seconds from the beginning to the end of the last step.
+    fn sum(&self) -> f64 {
+        self.last.saturating_sub(self.begun).as_secs_f64()
+    }
 }
 
 async fn drill(
     request: &Request,
     clock: Arc<dyn Clock>,
     progress: Arc<dyn Progress>,
-    cancel: &CancellationToken,
 ) -> Result<DrillReport, Error> {
-    let version = server::version(&request.etcd)?;
-    let folder = folder(request.staging.as_deref())?;
-    let (db, data_dir) = (folder.path().join("snapshot.db"), folder.path().join("data"));
-    let begun = clock.elapsed();
-    let since = |clock: &Arc<dyn Clock>| clock.elapsed().saturating_sub(begun).as_secs_f64();
+    let version = server::version(&request.etcd).await?;
+    let mut watch = Watch::start(Arc::clone(&clock));
+    let found = find::find(&request.source, Arc::clone(&clock)).await?;
+    let with = request.identities.clone().unwrap_or_default();
+    find::try_keys(&found, &with).await?;
+    let mut rows = vec![Row::good("find", found.name.clone()).took(watch.step())];
+    let folder = folder(request, &found)?;
+    let staged = folder.path().join("staged.db");
+    let verified = verified(&found, &as_restore(request), &staged, &progress).await?;
+    rows.push(Row::good("fetch", fetched(&verified)).took(watch.step()));
+    let expected = expected(&staged, &verified).await?;
+    // The comparison's own work is not part of what a restore takes.
+    let not_counted = watch.step();
+    watch.begun += Duration::from_secs_f64(not_counted);
 
-    let fetch = restore::Request { output: Some(Output::Db(db.clone())), ..request.restore() };
-    let fetched = restore::run(&fetch, Arc::clone(&clock), Arc::clone(&progress), cancel).await?;
-    let backup = fetched.rows().first().map(|row| row.source.clone()).unwrap_or_default();
-    let backup = backup.strip_prefix("backup ").unwrap_or(&backup).to_owned();
-    let held = summary(db.clone()).await?;
-    if held.auth_enabled {
+    progress.update(ITEM, Step::state("starting etcd"));
+    let place = Place::find()?;
+    let data_dir = folder.path().join("data");
+    made(&place, version, &verified, (&staged, &data_dir)).await?;
+    rows.push(Row::good("restore", "the data directory was made".to_owned()).took(watch.step()));
+    let tls = tls::make(folder.path())?;
+    let log = folder.path().join("etcd.log");
+    let mut server = Server::start(&request.etcd, &data_dir, &place, &tls, log)?;
+    let client = server.serves(&place, &tls, &clock, request.start_timeout).await?;
+    rows.push(Row::good("start", format!("etcd {version} serves it")).took(watch.step()));
+    let total = watch.sum();
+
+    progress.update(ITEM, Step::state("comparing"));
+    rows.extend(compare::compare(&client, &expected, folder.path()).await?);
+    server.end(&clock).await;
+    rows.push(Row::good("total", "from the first look until etcd serves".to_owned()).took(total));
+    progress.finish(ITEM, "done");
+    let warnings = found.remarks.iter().chain(&verified.unproven).cloned().collect();
+    Ok(DrillReport { rows, warnings, left_behind: removed(folder) })
+}
+
+/// A folder that is its owner's alone, with room for what will be in it.
+fn folder(request: &Request, found: &Found) -> Result<TempDir, Error> {
+    let at = request.staging.clone().unwrap_or_else(tempfile::env::temp_dir);
+    let db = found.manifest.as_ref().map(|manifest| manifest.db.size).or(found.data.size());
+    // Restored, and a snapshot of it; and etcd's own log.
+    let needed = db.unwrap_or(0).saturating_mul(2).saturating_add(200 << 20);
+    let free = super::restore::free(&at)?;
+    if free < needed {
         return Err(Error::declined(
-            "this backup is of an etcd with users and passwords, which a drill does not have",
-            "verify it instead: `capvco-backup verify` reads all of it without asking etcd",
+            format!(
+                "there is too little room at {}: {} are needed, {} are free",
+                at.display(),
+                size(needed),
+                size(free)
+            ),
+            "name another place with --staging DIR",
         ));
     }
-    let mut report = DrillReport::new(backup);
-    report.measured("fetched and verified after", since(&clock));
-
-    let addresses = Addresses::free()?;
-    let member = MemberWish {
-        name: Some(NAME.to_owned()),
-        initial_cluster: vec![(NAME.to_owned(), addresses.peer.clone())],
-        peer_urls: vec![addresses.peer.clone()],
-        etcd_version: Some(version),
-        ..MemberWish::default()
-    };
-    let output = Output::DataDir {
-        path: data_dir.clone(),
-        member: Box::new(member),
-        engine: Engine::Native,
-    };
-    let place =
-        restore::Request { source: Source::File(db.clone()), output: Some(output), ..fetch };
-    restore::run(&place, Arc::clone(&clock), Arc::clone(&progress), cancel).await?;
-    report.measured("restored after", since(&clock));
-
-    progress.update(NAME, Step::state("starting etcd"));
-    let log = folder.path().join("etcd.log");
-    let mut server = Server::start(&request.etcd, &data_dir, NAME, addresses, log)?;
-    let client = server.ready(&clock, request.patience).await?;
-    report.measured("served after", since(&clock));
-    progress.update(NAME, Step::state("comparing"));
-    compare(&mut report, &client, &held, folder.path()).await?;
-    write(&mut report, &client).await?;
-    report.seconds = since(&clock);
-    progress.finish(NAME, "done");
-    Ok(report)
+    // tempfile makes folders 0700.
+    let made = tempfile::Builder::new().prefix("capvco-drill-").tempdir_in(&at);
+    made.map_err(|error| Error::file("make a folder in", &at, error))
 }
 
-impl Request {
-    fn restore(&self) -> restore::Request {
-        let target = Box::new(self.target.clone());
-        restore::Request {
-            source: Source::Bucket { target, cluster: self.cluster, which: self.which.clone() },
-            identities: self.identities.clone(),
-            output: None,
-            pki: None,
-            // What this node is has no say here.
-            manifests: PathBuf::from("/nonexistent"),
-            plan_only: false,
-            skip_hash_check: false,
-        }
+fn as_restore(request: &Request) -> Restore {
+    Restore {
+        source: request.source.clone(),
+        identities: request.identities.clone(),
+        output: None,
+        pki: None,
+        manifests: PathBuf::new(),
+        plan_only: false,
+        skip_hash_check: request.skip_hash_check,
     }
 }
 
-fn folder(staging: Option<&Path>) -> Result<TempDir, Error> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("capvco-drill-");
-    let (made, place) = match staging {
-        Some(place) => (builder.tempdir_in(place), place.to_owned()),
-        None => (builder.tempdir(), std::path::Path::new("the temporary folder").to_owned()),
-    };
-    made.map_err(|error| Error::file("make a folder in", &place, error))
+fn fetched(verified: &Verified) -> String {
+    let summary = &verified.summary;
+    format!(
+        "{}, revision {}, {} keys; proven by {}",
+        size(verified.fetched.size),
+        summary.revision,
+        summary.live_keys,
+        if verified.proven.is_empty() { "nothing".to_owned() } else { verified.proven.join("; ") }
+    )
 }
 
-async fn summary(path: PathBuf) -> Result<Summary, Error> {
-    let read = move || {
-        let doing = format!("cannot read {}", path.display());
-        Db::open(&path).and_then(|db| db.summary()).map_err(Error::doing(doing))
-    };
-    let read = tokio::task::spawn_blocking(read).await;
-    read.unwrap_or_else(|_| Err(Error::failed("reading the database has died", "")))
+async fn expected(staged: &Path, verified: &Verified) -> Result<Expected, Error> {
+    let (path, summary) = (staged.to_owned(), verified.summary.clone());
+    let revision = summary.current_revision().max(1);
+    let read = spawn_blocking(move || Db::open(&path).and_then(|db| db.history(revision)));
+    let history = read.await.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()));
+    let history = history.map_err(Error::doing("the restored database is damaged"))?;
+    Ok(Expected { summary, history })
 }
 
-/// Holds what etcd serves against what the backup holds.
-async fn compare(
-    report: &mut DrillReport,
-    client: &Client,
-    held: &Summary,
-    folder: &Path,
+/// The data directory, without a bump: what is compared must be the backup's own.
+async fn made(
+    place: &Place,
+    version: Version,
+    verified: &Verified,
+    (staged, data_dir): (&Path, &Path),
 ) -> Result<(), Error> {
-    let doing = || Error::doing("cannot ask the started etcd");
-    let status = client.status().await.map_err(doing())?;
-    report.compare("revision", &held.revision.to_string(), &status.revision.to_string());
-    let keys = client.count_keys(0).await.map_err(doing())?;
-    report.compare("keys", &held.live_keys.to_string(), &keys.to_string());
-    let own = folder.join("own.db");
-    save(client, &own).await?;
-    let served = summary(own).await?;
-    report.compare("content hash", &hash(held), &hash(&served));
-    Ok(())
-}
-
-/// The hashes of all that users stored, in one word.
-fn hash(summary: &Summary) -> String {
-    let of = |name: &str| {
-        let bucket = summary.buckets.iter().find(|bucket| bucket.name == name);
-        bucket.map_or(0, |bucket| bucket.hash)
+    let plan = Plan {
+        name: "drill".to_owned(),
+        initial_cluster: vec![("drill".to_owned(), place.peer_url())],
+        advertise_peer_urls: Vec::new(),
+        token: "capvco-backup-drill".to_owned(),
+        bump: None,
+        mark_compacted: false,
+        target_version: Some(version),
+        force: false,
     };
-    let all: Vec<u8> = CONTENT.iter().flat_map(|name| of(name).to_be_bytes()).collect();
-    format!("{:08x}", crc32c::crc32c(&all))
+    let prepared = prepare(&plan, &verified.summary);
+    let prepared = prepared.map_err(Error::doing("the drill's etcd does not fit the backup"))?;
+    let folder = DirBuilder::new().mode(0o700).create(data_dir);
+    folder.map_err(|error| Error::file("create", data_dir, error))?;
+    let (staged, member) = (staged.to_owned(), data_dir.join("member"));
+    let written = spawn_blocking(move || write(&prepared, &staged, &member)).await;
+    let written = written.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()));
+    written.map(drop).map_err(Error::doing("cannot make the data directory"))
 }
 
-async fn save(client: &Client, path: &Path) -> Result<(), Error> {
-    let doing = || Error::doing("cannot take a snapshot of the started etcd");
-    let wrong = |error| Error::file("write", path, error);
-    let mut stream = client.snapshot(IDLE).await.map_err(doing())?;
-    let mut file = tokio::fs::File::create(path).await.map_err(wrong)?;
-    while let Some(bytes) = stream.next().await.map_err(doing())? {
-        tokio::io::AsyncWriteExt::write_all(&mut file, &bytes).await.map_err(wrong)?;
-    }
-    tokio::io::AsyncWriteExt::flush(&mut file).await.map_err(wrong)
-}
-
-async fn write(report: &mut DrillReport, client: &Client) -> Result<(), Error> {
-    let doing = || Error::doing("the started etcd takes no write");
-    let value = b"written".to_vec();
-    client.put(KEY.as_bytes().to_vec(), value.clone()).await.map_err(doing())?;
-    let read = client.get(KEY.as_bytes().to_vec()).await.map_err(doing())?;
-    let read = String::from_utf8_lossy(&read.unwrap_or_default()).into_owned();
-    report.compare("a write", &String::from_utf8_lossy(&value), &read);
-    Ok(())
+/// The folder holds a whole control plane's secrets: that it is gone is checked.
+fn removed(folder: TempDir) -> Option<String> {
+    let path = folder.path().to_owned();
+    let error = folder.close().err()?;
+    Some(format!("{} is still there: {}", path.display(), chain(&error)))
 }

@@ -1,55 +1,81 @@
-//! What a drill has shown.
+//! What a drill says: how long each step took, and what was compared.
 
 use serde::Serialize;
 
 use crate::report::{Remark, Report, Verdict};
 
-/// One thing that was compared, or measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// How a row ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// As it should be.
+    Good,
+    /// Not as it was in the backup.
+    Failed,
+    /// It cannot be compared.
+    Skipped,
+}
+
+/// A step that was measured, or a thing that was compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// The backup.
-    pub backup: String,
-    /// What was compared.
-    pub check: &'static str,
-    /// `good`, `FAILED` or `measured`.
-    pub result: &'static str,
-    /// What the backup holds, or the time that it took.
-    pub expected: String,
-    /// What the started etcd says.
-    pub found: String,
+    /// `find`, `fetch`, `restore`, `start`, `revision`, `keys`, `history`, `write`, `total`.
+    pub step: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Seconds; none for what was only compared.
+    pub seconds: Option<f64>,
+    /// What was found.
+    pub detail: String,
+}
+
+impl Row {
+    fn new(step: &'static str, outcome: Outcome, detail: String) -> Self {
+        Self { step, outcome, seconds: None, detail }
+    }
+
+    /// As it should be.
+    #[must_use]
+    pub fn good(step: &'static str, detail: String) -> Self {
+        Self::new(step, Outcome::Good, detail)
+    }
+
+    /// Not as it was.
+    #[must_use]
+    pub fn bad(step: &'static str, detail: String) -> Self {
+        Self::new(step, Outcome::Failed, detail)
+    }
+
+    /// Not comparable.
+    #[must_use]
+    pub fn skipped(step: &'static str, detail: String) -> Self {
+        Self::new(step, Outcome::Skipped, detail)
+    }
+
+    /// Two counts.
+    #[must_use]
+    pub fn compared(step: &'static str, expected: u64, found: u64) -> Self {
+        if expected == found {
+            Self::good(step, found.to_string())
+        } else {
+            Self::bad(step, format!("{found} instead of {expected}"))
+        }
+    }
+
+    /// With the time that it took.
+    #[must_use]
+    pub fn took(self, seconds: f64) -> Self {
+        Self { seconds: Some(seconds), ..self }
+    }
 }
 
 /// A drill.
 #[derive(Debug)]
 pub struct DrillReport {
-    pub(super) backup: String,
     pub(super) rows: Vec<Row>,
-    /// Seconds from the first call to the first write that was served.
-    pub(super) seconds: f64,
-}
-
-impl DrillReport {
-    pub(super) fn new(backup: String) -> Self {
-        Self { backup, rows: Vec::new(), seconds: 0.0 }
-    }
-
-    pub(super) fn compare(&mut self, check: &'static str, expected: &str, found: &str) {
-        let result = if expected == found { "good" } else { "FAILED" };
-        self.row(check, result, expected.to_owned(), found.to_owned());
-    }
-
-    pub(super) fn measured(&mut self, check: &'static str, seconds: f64) {
-        self.row(check, "measured", String::new(), format!("{seconds:.1} s"));
-    }
-
-    fn row(&mut self, check: &'static str, result: &'static str, expected: String, found: String) {
-        self.rows.push(Row { backup: self.backup.clone(), check, result, expected, found });
-    }
-
-    fn failed(&self) -> bool {
-        self.rows.iter().any(|row| row.result == "FAILED")
-    }
+    pub(super) warnings: Vec<String>,
+    pub(super) left_behind: Option<String>,
 }
 
 impl Report for DrillReport {
@@ -60,26 +86,32 @@ impl Report for DrillReport {
     }
 
     fn headers(&self) -> &'static [&'static str] {
-        &["BACKUP", "CHECK", "RESULT", "IN THE BACKUP", "FROM ETCD"]
+        &["STEP", "OUTCOME", "SECONDS", "DETAIL"]
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let expected = if row.expected.is_empty() { "-" } else { &row.expected };
-        let check = row.check.to_owned();
-        vec![row.backup.clone(), check, row.result.to_owned(), expected.into(), row.found.clone()]
+        let outcome = match row.outcome {
+            Outcome::Good => "good",
+            Outcome::Failed => "FAILED",
+            Outcome::Skipped => "skipped",
+        };
+        let seconds = row.seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));
+        vec![row.step.to_owned(), outcome.to_owned(), seconds, row.detail.clone()]
     }
 
     fn remarks(&self) -> Vec<Remark> {
-        if self.failed() {
-            let what = format!("{} does not come back as it was backed up", self.backup);
-            let hint = "verify it, and drill an older one (--object); tell us what you find";
-            return vec![Remark::Error(what), Remark::Hint(hint.to_owned())];
-        }
-        Vec::new()
+        let left = self.left_behind.iter().cloned().map(Remark::Error);
+        self.warnings.iter().cloned().map(Remark::Warning).chain(left).collect()
     }
 
     fn verdict(&self) -> Verdict {
-        if self.failed() { Verdict::Failed } else { Verdict::Done }
+        if self.rows.iter().any(|row| row.outcome == Outcome::Failed) {
+            Verdict::Failed
+        } else if self.left_behind.is_some() {
+            Verdict::LeftBehind
+        } else {
+            Verdict::Done
+        }
     }
 }
 
@@ -87,15 +119,20 @@ impl Report for DrillReport {
 mod tests {
     use super::*;
 
+    fn report(rows: Vec<Row>) -> DrillReport {
+        DrillReport { rows, warnings: Vec::new(), left_behind: None }
+    }
+
     #[test]
-    fn one_difference_is_a_failed_drill() {
-        let mut report = DrillReport::new("20261130T120000Z".into());
-        report.compare("revision", "7", "7");
-        report.measured("time to restore", 2.345);
-        assert_eq!((report.verdict(), report.remarks().len()), (Verdict::Done, 0));
-        assert_eq!(report.cells(&report.rows[1])[3..], ["-", "2.3 s"]);
-        report.compare("keys", "7", "8");
-        assert_eq!((report.verdict(), report.remarks().len()), (Verdict::Failed, 2));
-        assert_eq!(report.rows[2].result, "FAILED");
+    fn one_difference_fails_the_drill_and_what_cannot_be_compared_does_not() {
+        let good = || Row::compared("keys", 5, 5);
+        assert_eq!(report(vec![good()]).verdict(), Verdict::Done);
+        let skipped = Row::skipped("history", String::new());
+        assert_eq!(report(vec![good(), skipped]).verdict(), Verdict::Done);
+        let bad = Row::compared("keys", 5, 4);
+        assert_eq!(bad.detail, "4 instead of 5");
+        assert_eq!(report(vec![good(), bad.took(1.26)]).verdict(), Verdict::Failed);
+        let row = good().took(1.26);
+        assert_eq!(report(Vec::new()).cells(&row), ["keys", "good", "1.3", "5"]);
     }
 }

@@ -1,164 +1,200 @@
-//! A throw-away etcd on a data directory of ours: its process, its log, and its end.
+//! A throw-away etcd: started on restored data, asked, ended.
 
+use std::fs::File;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::process::{Child, Command};
+
+use super::tls::Files;
 use crate::backup::Error;
 use crate::clock::Clock;
-use crate::etcd::{Access, Client, Version};
-use crate::fault::chain;
+use crate::etcd::{Access, Client, DIAL_TIMEOUT, Version};
 
-/// How often a starting etcd is asked whether it is there.
+/// How often it is looked at while it starts.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long it may take to end by itself.
+const END: Duration = Duration::from_secs(10);
+/// The most of its log that is shown.
+const SHOWN: usize = 3000;
 
-/// How much of its log an error shows, in lines.
-const TAIL: usize = 5;
-
-/// Two addresses on this machine that nobody listens on.
+/// Where it listens and what it is called.
 #[derive(Debug, Clone)]
-pub struct Addresses {
-    /// For clients.
-    pub client: String,
-    /// For peers, of which there are none.
-    pub peer: String,
+pub struct Place {
+    /// The port for clients.
+    pub client: u16,
+    /// The port for peers.
+    pub peer: u16,
 }
 
-impl Addresses {
-    /// Asks the system for two free ports.
-    pub fn free() -> Result<Self, Error> {
-        let no = |error: std::io::Error| {
-            Error::failed(format!("this machine has no free port: {error}"), "")
+impl Place {
+    /// Two ports that nobody has just now.
+    ///
+    /// # Errors
+    /// This machine has none.
+    pub fn find() -> Result<Self, Error> {
+        let find = || -> io::Result<Self> {
+            let (a, b) =
+                (TcpListener::bind(("127.0.0.1", 0))?, TcpListener::bind(("127.0.0.1", 0))?);
+            Ok(Self { client: a.local_addr()?.port(), peer: b.local_addr()?.port() })
         };
-        // Both are held until both are known, so that they differ.
-        let held = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0")];
-        let [client, peer] = held.map(|held| {
-            let address = held.map_err(no)?.local_addr().map_err(no)?;
-            Ok::<_, Error>(format!("http://{address}"))
-        });
-        Ok(Self { client: client?, peer: peer? })
+        find()
+            .map_err(|error| Error::failed(format!("no port of this machine is free: {error}"), ""))
+    }
+
+    /// Where its peers would reach it.
+    #[must_use]
+    pub fn peer_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.peer)
+    }
+
+    fn client_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.client)
     }
 }
 
-/// A running etcd, killed when it is dropped.
+/// A running etcd. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     log: PathBuf,
-    addresses: Addresses,
 }
 
-/// The version that `tool` says it has.
-pub fn version(tool: &Path) -> Result<Version, Error> {
-    let told = Command::new(tool).arg("--version").stdin(Stdio::null()).output();
-    let told = told.map_err(|error| unusable(tool, &error.to_string()))?;
-    let text = String::from_utf8_lossy(&told.stdout);
-    let version = text.lines().find_map(|line| line.strip_prefix("etcd Version:"));
-    let version = version.and_then(|version| version.trim().parse().ok());
-    version.ok_or_else(|| unusable(tool, "it does not say which etcd it is"))
-}
-
-fn unusable(tool: &Path, why: &str) -> Error {
-    Error::declined(
-        format!("{} cannot be used as etcd: {why}", tool.display()),
-        "say --etcd FILE with the etcd that the cluster runs; its image holds it as \
-         /usr/local/bin/etcd",
-    )
+/// The version that a binary says it is of.
+///
+/// # Errors
+/// It is not there, or is no etcd.
+pub async fn version(etcd: &Path) -> Result<Version, Error> {
+    let mut command = Command::new(etcd);
+    command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    let output = command.output().await;
+    let output = output.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found(
+            format!("there is no etcd at {}", etcd.display()),
+            "a drill needs the etcd of the cluster's version or newer: --etcd FILE",
+        ),
+        _ => Error::file("run", etcd, error),
+    })?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let named = said.lines().find_map(|line| line.strip_prefix("etcd Version: "));
+    named.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let what = format!("{} does not say which version of etcd it is", etcd.display());
+        Error::declined(what, "name the etcd server's own binary with --etcd FILE")
+    })
 }
 
 impl Server {
-    /// Starts `tool` on `data_dir`; it is not there yet when this returns.
+    /// Starts it on `data_dir`.
+    ///
+    /// # Errors
+    /// The process cannot be started.
     pub fn start(
-        tool: &Path,
+        etcd: &Path,
         data_dir: &Path,
-        name: &str,
-        addresses: Addresses,
+        place: &Place,
+        tls: &Files,
         log: PathBuf,
     ) -> Result<Self, Error> {
-        let file =
-            std::fs::File::create(&log).map_err(|error| Error::file("write", &log, error))?;
-        let both = file.try_clone().map_err(|error| Error::file("write", &log, error))?;
-        let Addresses { client, peer } = &addresses;
-        let child = Command::new(tool)
-            // Nothing of the caller's settings may turn it into a member of something real.
-            .env_clear()
-            .args(["--name", name, "--data-dir"])
-            .arg(data_dir)
-            .args(["--listen-client-urls", client, "--advertise-client-urls", client])
-            .args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer])
-            .args(["--initial-cluster", &format!("{name}={peer}")])
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(both)
-            .spawn()
-            .map_err(|error| unusable(tool, &error.to_string()))?;
-        Ok(Self { child, log, addresses })
+        let out = File::create(&log).map_err(|error| Error::file("create", &log, error))?;
+        let err = out.try_clone().map_err(|error| Error::file("create", &log, error))?;
+        let mut command = Command::new(etcd);
+        // etcd takes every flag from ETCD_* variables too.
+        command.env_clear().args(flags(data_dir, place, tls));
+        command.stdin(Stdio::null()).stdout(out).stderr(err).kill_on_drop(true);
+        let child = command.spawn().map_err(|error| Error::file("run", etcd, error))?;
+        Ok(Self { child, log })
     }
 
-    /// A connection, once it serves with itself as the leader.
-    pub async fn ready(
+    /// Waits until it serves and has a leader.
+    ///
+    /// # Errors
+    /// It ends, or takes longer than `limit`.
+    pub async fn serves(
         &mut self,
+        place: &Place,
+        tls: &Files,
         clock: &Arc<dyn Clock>,
-        patience: Duration,
+        limit: Duration,
     ) -> Result<Client, Error> {
-        let access = Access::to(&[&self.addresses.client]);
+        let access = Access {
+            endpoints: vec![place.client_url()],
+            ca: Some(tls.ca.clone()),
+            cert: Some(tls.cert.clone()),
+            key: Some(tls.key.clone()),
+            dial_timeout: DIAL_TIMEOUT,
+        };
         let begun = clock.elapsed();
         loop {
-            let asked = async {
-                let client =
-                    Client::connect(&access, &self.addresses.client, Arc::clone(clock)).await?;
-                let status = client.status().await?;
-                Ok::<_, crate::etcd::Error>((status.leader != 0).then_some(client))
-            };
-            let last = match asked.await {
-                Ok(Some(client)) => return Ok(client),
-                Ok(None) => "it has no leader".to_owned(),
-                Err(error) => chain(&error),
-            };
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(self.failed(&format!("etcd has ended ({status})")));
+            if let Some(status) =
+                self.child.try_wait().map_err(|error| self.failed(&error.to_string()))?
+            {
+                return Err(self.failed(&format!("it ended ({status})")));
             }
-            if clock.elapsed().saturating_sub(begun) > patience {
-                return Err(self.failed(&format!("etcd does not serve: {last}")));
+            if let Ok(client) =
+                Client::connect(&access, &place.client_url(), Arc::clone(clock)).await
+                && let Ok(status) = client.status().await
+                && status.leader != 0
+            {
+                return Ok(client);
+            }
+            if clock.elapsed().saturating_sub(begun) > limit {
+                return Err(self.failed(&format!("it does not serve after {} s", limit.as_secs())));
             }
             clock.sleep(LOOK).await;
         }
     }
 
-    fn failed(&self, what: &str) -> Error {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n    ");
-        Error::failed(format!("{what}; the end of its log:\n    {tail}"), "")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It holds nothing that is worth a clean end.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_free_addresses_differ() {
-        let found = Addresses::free().unwrap();
-        assert_ne!(found.client, found.peer);
-        assert!(found.client.starts_with("http://127.0.0.1:"));
-    }
-
-    #[test]
-    fn what_is_no_etcd_is_refused_with_its_name() {
-        for tool in ["/nowhere/etcd", "/bin/true", "/bin/echo"] {
-            let error = version(Path::new(tool)).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{tool} cannot be used as etcd")), "{error}");
+    fn failed(&self, why: &str) -> Error {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let start = log.len().saturating_sub(SHOWN);
+        let start = log[..].char_indices().map(|(at, _)| at).find(|at| *at >= start).unwrap_or(0);
+        Error::Failed {
+            what: format!("the restored etcd does not start: {why}"),
+            hints: vec![format!("the end of its log:\n{}", log[start..].trim_end())],
         }
     }
+
+    /// Ends it, politely if it lets itself be asked.
+    pub async fn end(mut self, clock: &Arc<dyn Clock>) {
+        if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok())
+            && let Some(id) = rustix::process::Pid::from_raw(id)
+        {
+            // One that is gone already needs no signal.
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        }
+        tokio::select! {
+            _ = self.child.wait() => {}
+            () = clock.sleep(END) => {
+                // Its data is thrown away: nothing is lost by force.
+                let _ = self.child.kill().await;
+            }
+        }
+    }
+}
+
+fn flags(data_dir: &Path, place: &Place, tls: &Files) -> Vec<String> {
+    let (client, peer) = (place.client_url(), place.peer_url());
+    let file = |path: &Path| path.display().to_string();
+    let mut all = vec![
+        "--name=drill".to_owned(),
+        format!("--data-dir={}", file(data_dir)),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=drill={peer}"),
+        "--logger=zap".to_owned(),
+    ];
+    for (prefix, auth) in [("", "client-cert-auth"), ("peer-", "peer-client-cert-auth")] {
+        all.push(format!("--{prefix}cert-file={}", file(&tls.cert)));
+        all.push(format!("--{prefix}key-file={}", file(&tls.key)));
+        all.push(format!("--{prefix}trusted-ca-file={}", file(&tls.ca)));
+        all.push(format!("--{auth}=true"));
+    }
+    all
 }

@@ -20,7 +20,7 @@ pub async fn restore(tool: &Path, plan: &Plan, db: &Path, data_dir: &Path) -> Re
     command.args(["snapshot", "restore"]).arg(db).args(arguments(plan));
     command.arg("--data-dir").arg(data_dir);
     // A run that is cancelled must not leave a tool behind that goes on writing.
-    command.kill_on_drop(true).stdin(Stdio::null());
+    command.env_clear().kill_on_drop(true).stdin(Stdio::null());
     let output = command.output().await.map_err(|error| Error::file("run", tool, error))?;
     if output.status.success() {
         return Ok(());

@@ -27,7 +27,9 @@ pub use procedure::Step;
 pub use report::{NewMember, RestoreReport, Row};
 pub use request::{BUMP, Engine, MemberWish, Output, Request, Source, Which, initial_cluster};
 
-use self::apply::Verified;
+pub(super) use apply::{Verified, verified};
+pub(super) use place::free;
+
 use self::find::Found;
 use self::place::Place;
 use self::plan::{DataDir, Into, Plan, Seen};

@@ -60,6 +60,8 @@ pub struct Summary {
     pub revision: i64,
     /// The revision up to which history was, or was about to be, compacted; 0: never.
     pub compacted: i64,
+    /// A compaction was not finished: etcd goes on with it when it starts.
+    pub compacting: bool,
     /// Entries of all buckets: `totalKey` up to 3.5.
     pub total_entries: u64,
     /// Keys that live: `totalKey` from 3.6 on.
@@ -169,7 +171,10 @@ impl Collector {
             b"storageVersion" => self.out.storage_version = version(b"meta", value)?,
             b"scheduledCompactRev" | b"finishedCompactRev" => {
                 let found = Revision::read(value).ok_or_else(|| bad("a compaction's revision"))?;
-                self.out.compacted = self.out.compacted.max(found.0.main);
+                let main = found.0.main;
+                // In the order of their keys: what is finished comes first.
+                self.out.compacting = key[0] == b's' && main > self.out.compacted;
+                self.out.compacted = self.out.compacted.max(main);
             }
             _ => {}
         }
@@ -257,6 +262,37 @@ impl Visit for Recount<'_> {
     fn more(&mut self, _: &[u8]) {}
 }
 
+/// Hashes rows up to a revision.
+struct History {
+    until: i64,
+    rows: u64,
+    hash: u32,
+    /// Whether the row at hand is one of them.
+    counts: bool,
+}
+
+impl Visit for History {
+    fn bucket(&mut self, _: &[u8]) {}
+
+    fn entry(&mut self, key: &[u8], value: &[u8], _: u64) -> Result<(), Damage> {
+        let (revision, _) =
+            Revision::read(key).ok_or_else(|| Damage::bucket(b"key", "a key is no revision"))?;
+        self.counts = revision.main <= self.until;
+        if self.counts {
+            self.rows += 1;
+            self.more(key);
+            self.more(value);
+        }
+        Ok(())
+    }
+
+    fn more(&mut self, part: &[u8]) {
+        if self.counts {
+            self.hash = crc32c::crc32c_append(self.hash, part);
+        }
+    }
+}
+
 impl Db {
     /// Reads everything once, holding its structure as [`Db::check`] does.
     ///
@@ -273,6 +309,22 @@ impl Db {
             self.recount(&mut census)?;
         }
         Ok(Summary { used_pages, hash, live_keys: census.living(), ..out })
+    }
+
+    /// The rows of the bucket `key` up to a revision, and a CRC-32C over them: the same for two
+    /// databases that hold the same history.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub fn history(&self, until: i64) -> Result<(u64, u32), Damage> {
+        let mut history = History { until, rows: 0, hash: 0, counts: false };
+        let mut seen = Seen::new(self.meta().high_water);
+        for (name, value) in tree::buckets(self, &mut seen)? {
+            if name == b"key" {
+                tree::bucket(self, &mut seen, &mut history, (&name, &value))?;
+            }
+        }
+        Ok((history.rows, history.hash))
     }
 
     fn recount(&self, census: &mut Census) -> Result<(), Damage> {
@@ -293,6 +345,7 @@ impl Db {
             hash: 0,
             revision: 0,
             compacted: 0,
+            compacting: false,
             total_entries: 0,
             live_keys: 0,
             storage_version: None,

@@ -291,3 +291,53 @@ fn whatever_passes_by_ends_in_figures_or_in_damage() {
         file[at] ^= 1 << (at % 8);
     }
 }
+
+#[test]
+fn the_history_up_to_a_revision_is_that_of_the_time() {
+    let of = |n| Db::from_bytes(Layout::of(4096).write(&etcd(sample(n), "3.6.0"))).unwrap();
+    let (before, after) = (of(300), of(500));
+    assert_eq!(before.history(301).unwrap(), after.history(301).unwrap());
+    assert_eq!(after.history(i64::MAX).unwrap().0, 500);
+    assert_ne!(before.history(301).unwrap().1, after.history(i64::MAX).unwrap().1);
+    assert_eq!(after.history(1).unwrap(), (0, 0));
+}
+
+#[test]
+fn a_compaction_that_was_not_finished_is_known() {
+    let revision = |main| crate::etcd::bolt::revision(main, 0, false);
+    for (finished, scheduled, compacting) in [
+        (None, None, false),
+        (Some(5), Some(5), false),
+        (Some(5), Some(9), true),
+        (None, Some(3), true),
+    ] {
+        let mut buckets = etcd(sample(20), "3.6.0");
+        let meta = &mut buckets.last_mut().unwrap().1;
+        meta.extend(finished.map(|main| (b"finishedCompactRev".to_vec(), revision(main))));
+        meta.extend(scheduled.map(|main| (b"scheduledCompactRev".to_vec(), revision(main))));
+        let found = Db::from_bytes(Layout::of(4096).write(&buckets)).unwrap().summary().unwrap();
+        assert_eq!(found.compacting, compacting);
+        assert_eq!(found.compacted, finished.max(scheduled).unwrap_or(0));
+    }
+}
+
+#[test]
+fn a_trailer_is_held_against_what_precedes_it() {
+    use sha2::{Digest, Sha256};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.db");
+    let pages = Layout::of(4096).write(&etcd(sample(20), "3.6.0"));
+    let sum: [u8; 32] = Sha256::digest(&pages).into();
+    let mut flipped = [&pages[..], &sum].concat();
+    flipped[5000] ^= 1;
+    for (bytes, found) in [
+        ([&pages[..], &sum].concat(), Trailer::Fits(sum)),
+        (flipped, Trailer::Wrong),
+        ([&pages[..], &[0; 32]].concat(), Trailer::Blank),
+        (pages.clone(), Trailer::Absent),
+        (Vec::new(), Trailer::Absent),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(trailer(&path).unwrap(), found);
+    }
+}

@@ -204,7 +204,8 @@ async fn a_backup_that_is_not_what_its_manifest_says_is_refused() {
     for (what, at, says) in [
         ("magic", 0, "is a file of unknown kind"),
         ("stanza", 40, ""),
-        ("header's sum", header + 10, "age header"),
+        // Another sum, or no longer a character that a sum can have.
+        ("header's sum", header + 10, "age "),
         ("nonce", header + 60, "does not authenticate"),
         ("first chunk", header + 200, "does not authenticate"),
         ("last chunk", sealed.len() - 5, "does not authenticate"),
