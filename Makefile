@@ -6,8 +6,8 @@ PROGRAMS := capvco-imagepublish capvco-imageresolve capvco-backup capvco-e2e
 STATIC_TARGET := x86_64-unknown-linux-gnu
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: help check fmt clippy doc fast-tests deny advisories generate test demo bench shape \
-	fuzz release-binaries
+.PHONY: help check fmt clippy doc fast-tests deny advisories generate test demo demo-backup bench \
+	shape fuzz release-binaries
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
@@ -43,6 +43,9 @@ test: ## Install what tests need, run all of them, and hold their traffic to the
 
 demo: ## Publish a real image to an embedded cloud, resolve it, and leave nothing running
 	scripts/demo
+
+demo-backup: ## Back a real etcd up into a locked bucket, restore it, and leave nothing running
+	scripts/demo-backup
 
 bench: ## Measure, as ratios within one run
 	scripts/bench
