@@ -112,6 +112,12 @@ async fn drill(
     let folder = folder(request, &found)?;
     let staged = folder.path().join("staged.db");
     let verified = verified(&found, &as_restore(request), &staged, &progress).await?;
+    if verified.summary.auth_enabled {
+        return Err(Error::declined(
+            "this backup is of an etcd with users and passwords, which a drill does not have",
+            "verify it instead: `capvco-backup verify` reads all of it without asking etcd",
+        ));
+    }
     rows.push(Row::good("fetch", fetched(&verified)).took(watch.step()));
     let expected = expected(&staged, &verified).await?;
     // The comparison's own work is not part of what a restore takes.
