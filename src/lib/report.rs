@@ -66,8 +66,20 @@ pub fn size(bytes: u64) -> String {
     )
 }
 
+/// A word as a POSIX shell reads it back: commands that are shown can be copied.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_./:@%+=,-".contains(&b);
+    if !text.is_empty() && text.bytes().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -80,6 +92,40 @@ mod tests {
             (u64::MAX, "16777215.9 TiB"),
         ] {
             assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_needs_it() {
+        for (value, want) in [
+            ("http://127.0.0.1:1/x", "http://127.0.0.1:1/x"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's $HOME", r"'it'\''s $HOME'"),
+        ] {
+            assert_eq!(shell_word(value), want);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_shell_reads_back_what_was_quoted(text in "[ -~]{0,20}") {
+            let quoted = shell_word(&text);
+            let mut words = String::new();
+            let mut inside = false;
+            let mut rest = quoted.chars();
+            while let Some(c) = rest.next() {
+                match c {
+                    '\'' => inside = !inside,
+                    '\\' if !inside => words.extend(rest.next()),
+                    c => {
+                        prop_assert!(inside || c.is_ascii_alphanumeric() || "_./:@%+=-,".contains(c));
+                        words.push(c);
+                    }
+                }
+            }
+            prop_assert!(!inside);
+            prop_assert_eq!(words, text);
         }
     }
 }

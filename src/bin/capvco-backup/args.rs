@@ -218,6 +218,11 @@ pub struct IdentityArgs {
 }
 
 impl IdentityArgs {
+    /// The files, unread.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.identity
+    }
+
     /// All keys that are given; none where there are none. Somebody may have to type a
     /// passphrase, so that Ctrl-C ends the waiting.
     pub async fn read(&self, session: &Session) -> Result<Option<Identities>, Error> {

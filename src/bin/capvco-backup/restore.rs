@@ -202,6 +202,7 @@ impl RestoreFlags {
             manifests: self.member.manifests.clone(),
             plan_only: self.into.plan,
             skip_hash_check: self.which.skip_hash_check,
+            identity_files: self.identities.files().to_vec(),
             // Last: somebody may have to type a passphrase.
             identities: self.identities.read(session).await?,
         })

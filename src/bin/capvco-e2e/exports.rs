@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use capvco::cli::Session;
 use capvco::fault::{Class, Fault};
+use capvco::report::shell_word;
 
 /// The settings could not be handed over.
 #[derive(Debug, thiserror::Error)]
@@ -83,33 +84,12 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn line(name: &str, value: &str) -> String {
-    format!("export {name}={}\n", quoted(value))
-}
-
-/// The value as a shell reads it back.
-fn quoted(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !value.is_empty() && value.chars().all(plain) {
-        return value.to_owned();
-    }
-    format!("'{}'", value.replace('\'', r"'\''"))
+    format!("export {name}={}\n", shell_word(value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_quoted_for_a_shell() {
-        for (value, want) in [
-            ("http://127.0.0.1:1/x", "http://127.0.0.1:1/x"),
-            ("", "''"),
-            ("a b", "'a b'"),
-            ("it's $HOME", r"'it'\''s $HOME'"),
-        ] {
-            assert_eq!(quoted(value), want);
-        }
-    }
 
     #[test]
     fn the_file_is_its_owners_only() {

@@ -29,6 +29,8 @@ pub struct EtcdNode {
     pub version: Option<String>,
     /// `--advertise-client-urls`.
     pub client_urls: Vec<String>,
+    /// `--listen-client-urls`.
+    pub listen_urls: Vec<String>,
     /// `--initial-advertise-peer-urls`.
     pub peer_urls: Vec<String>,
     /// `--initial-cluster`: names and peer URLs, as they were when the member was made.
@@ -48,13 +50,32 @@ impl EtcdNode {
         (folder.join("healthcheck-client.crt"), folder.join("healthcheck-client.key"))
     }
 
-    /// Where this member alone is asked: its loopback address, if it listens there over the
-    /// advertised scheme.
+    /// Where this member alone is asked: its loopback address if it listens there, on the port
+    /// that it listens on; else the address that it tells its clients; else etcd's default.
     #[must_use]
     pub fn local_endpoint(&self) -> String {
-        let scheme = if self.ca.is_some() { "https" } else { "http" };
-        format!("{scheme}://127.0.0.1:2379")
+        let local = self.listen_urls.iter().find_map(|url| on_loopback(url));
+        local.or_else(|| self.client_urls.first().cloned()).unwrap_or_else(|| {
+            let scheme = if self.ca.is_some() { "https" } else { "http" };
+            format!("{scheme}://127.0.0.1:2379")
+        })
     }
+}
+
+/// The address on this machine of a member that listens on `url`, if that is one.
+fn on_loopback(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    let (host, port) = authority.rsplit_once(':')?;
+    let local = match host {
+        // kubeadm's certificates name both loopback addresses.
+        "0.0.0.0" => "127.0.0.1",
+        "[::]" => "[::1]",
+        "localhost" | "[::1]" => host,
+        host if host.starts_with("127.") => host,
+        _ => return None,
+    };
+    Some(format!("{scheme}://{local}:{port}"))
 }
 
 /// What the API server's manifest says about files that a backup should hold.
@@ -96,6 +117,7 @@ fn read_etcd(text: &str, path: &Path) -> Result<EtcdNode, Error> {
         version: version_of(&image),
         image,
         client_urls: flags.list("advertise-client-urls"),
+        listen_urls: flags.list("listen-client-urls"),
         peer_urls: flags.list("initial-advertise-peer-urls"),
         initial_cluster: members(&flags.list("initial-cluster"), path)?,
         ca: flags.value("trusted-ca-file").map(PathBuf::from),
@@ -237,6 +259,7 @@ spec:
     - --initial-advertise-peer-urls=https://10.0.0.11:2380
     - --initial-cluster=cp-1=https://10.0.0.11:2380,cp-2=https://10.0.0.12:2380
     - --initial-cluster-state=existing
+    - --listen-client-urls=https://127.0.0.1:2379,https://10.0.0.11:2379
     - --listen-metrics-urls=http://127.0.0.1:2381
     - --name=cp-1
     - --trusted-ca-file=/etc/kubernetes/pki/etcd/ca.crt
@@ -261,6 +284,30 @@ spec:
         let (cert, key) = node.client_certificate();
         assert_eq!(cert, Path::new("/etc/kubernetes/pki/etcd/healthcheck-client.crt"));
         assert_eq!(key, Path::new("/etc/kubernetes/pki/etcd/healthcheck-client.key"));
+    }
+
+    #[test]
+    fn a_member_is_asked_where_it_listens() {
+        let own = "https://10.0.0.11:2379";
+        for (listen, advertised, want) in [
+            ("https://127.0.0.1:2379,https://10.0.0.11:2379", own, "https://127.0.0.1:2379"),
+            ("https://10.0.0.11:4001,https://127.0.0.1:4001", own, "https://127.0.0.1:4001"),
+            ("https://0.0.0.0:4001", own, "https://127.0.0.1:4001"),
+            ("https://[::]:2379", own, "https://[::1]:2379"),
+            ("http://localhost:2379/", own, "http://localhost:2379"),
+            (own, own, own),
+            ("unix:///run/etcd.sock", own, own),
+            ("", own, own),
+            ("", "", "http://127.0.0.1:2379"),
+        ] {
+            let list = |text: &str| {
+                let urls = text.split(',').filter(|url| !url.is_empty());
+                urls.map(str::to_owned).collect::<Vec<_>>()
+            };
+            let (listen_urls, client_urls) = (list(listen), list(advertised));
+            let node = EtcdNode { client_urls, listen_urls, ..EtcdNode::default() };
+            assert_eq!(node.local_endpoint(), want, "{listen}");
+        }
     }
 
     #[test]

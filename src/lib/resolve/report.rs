@@ -8,7 +8,7 @@ use super::plan::{Candidate, Choice, Miss};
 use super::{Error, Request};
 use crate::fault::{self, Fault};
 use crate::id::Location;
-use crate::report::{Remark, Report, Verdict, size};
+use crate::report::{Remark, Report, Verdict, shell_word, size};
 use crate::vco;
 
 /// One location's answer. The names and meanings of its fields are stable.
@@ -127,7 +127,7 @@ impl Resolved {
         let _ = match form {
             Form::Ids => ids.iter().try_for_each(|(id, _)| writeln!(text, "{id}")),
             Form::Sites => (1..).zip(&ids).try_for_each(|(n, (id, at))| {
-                writeln!(text, "GEO_SITE{n}_IMAGE_ID={id}\nGEO_SITE{n}_LOCATION={}", quoted(at))
+                writeln!(text, "GEO_SITE{n}_IMAGE_ID={id}\nGEO_SITE{n}_LOCATION={}", shell_word(at))
             }),
             Form::Env => match ids[..] {
                 [] => Ok(()),
@@ -156,15 +156,6 @@ fn row(at: &Location, image: &Candidate) -> Row {
         error: None,
         hint: None,
     }
-}
-
-/// A word as a POSIX shell reads it back.
-fn quoted(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_./:@%+=-".contains(&b);
-    if !text.is_empty() && text.bytes().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 impl Report for Resolved {
@@ -218,8 +209,6 @@ impl Report for Resolved {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::id::ImageId;
     use crate::resolve::Wanted;
@@ -308,27 +297,5 @@ mod tests {
         refused.missed(&at("nl"), miss());
         assert_eq!(refused.verdict(), Verdict::Failed);
         assert_eq!(found(&[1]).verdict(), Verdict::Done);
-    }
-
-    proptest! {
-        #[test]
-        fn a_shell_reads_back_what_was_quoted(text in "[ -~]{0,20}") {
-            let text_quoted = quoted(&text);
-            let mut words = String::new();
-            let mut inside = false;
-            let mut rest = text_quoted.chars();
-            while let Some(c) = rest.next() {
-                match c {
-                    '\'' => inside = !inside,
-                    '\\' if !inside => words.extend(rest.next()),
-                    c => {
-                        prop_assert!(inside || c.is_ascii_alphanumeric() || "_./:@%+=-".contains(c));
-                        words.push(c);
-                    }
-                }
-            }
-            prop_assert!(!inside);
-            prop_assert_eq!(words, text);
-        }
     }
 }

@@ -172,6 +172,7 @@ fn as_restore(request: &Request) -> Restore {
     Restore {
         source: request.source.clone(),
         identities: request.identities.clone(),
+        identity_files: Vec::new(),
         output: None,
         pki: None,
         manifests: PathBuf::new(),

@@ -39,6 +39,7 @@ use super::kubeadm::{self, EtcdNode};
 use super::wording::at;
 use crate::clock::Clock;
 use crate::progress::Progress;
+use crate::report::shell_word;
 use crate::snapshot::archive::Archive;
 
 /// Restores, or says what a restore would do.
@@ -220,24 +221,50 @@ impl Context<'_> {
             aside,
             plan: &dir.member.plan,
             source: self.same_source(),
+            engine: self.same_engine(),
             lowest,
         }
     }
 
     /// How another node names the very same data.
     fn same_source(&self) -> Vec<String> {
-        let mut words = vec!["--identity FILE".to_owned()];
-        match (&self.found.data, &self.request.source) {
-            (find::Data::Object { key, version, .. }, _) => {
-                words.push(format!("--object {key}"));
-                words.extend(version.as_ref().map(|id| format!("--version-id {id}")));
+        let identities = self.request.identity_files.iter().map(|path| match path.to_str() {
+            // What came through a pipe comes from somewhere else there.
+            None | Some("-") => "--identity FILE".to_owned(),
+            Some(path) => format!("--identity {}", shell_word(path)),
+        });
+        let mut words: Vec<String> = identities.collect();
+        if let Source::Bucket { target, .. } = &self.request.source {
+            words.extend(target.flags());
+        }
+        match &self.found.data {
+            find::Data::Object { key, version, .. } => {
+                words.push(format!("--object {}", shell_word(key)));
+                words.extend(version.as_ref().map(|id| format!("--version-id {}", shell_word(id))));
             }
-            (find::Data::File { path, .. }, _) => {
-                words.push(format!("--from {}", path.display()));
+            find::Data::File { path, .. } => {
+                words.push(format!("--from {}", shell_word(&path.display().to_string())));
             }
-            _ => words.push("--from FILE".to_owned()),
+            find::Data::Stdin => words.push("--from FILE".to_owned()),
+        }
+        if self.request.skip_hash_check {
+            words.push("--skip-hash-check".to_owned());
         }
         words
+    }
+
+    /// What else another node is told in the same way.
+    fn same_engine(&self) -> Vec<String> {
+        let Some(Output::DataDir { member, engine, .. }) = &self.request.output else {
+            return Vec::new();
+        };
+        let version = member.etcd_version.map(|version| format!("--etcd-version {version}"));
+        let etcdutl = match engine {
+            Engine::Native => None,
+            Engine::Etcdutl(_) => Some("--engine etcdutl".to_owned()),
+        };
+        let force = member.force.then(|| "--force".to_owned());
+        [etcdutl, version, force].into_iter().flatten().collect()
     }
 }
 

@@ -289,6 +289,7 @@ mod tests {
         Request {
             source: Source::Stdin,
             identities: None,
+            identity_files: Vec::new(),
             output: Some(Output::DataDir { path, member, engine: Engine::Native }),
             pki: None,
             manifests: "/m".into(),

@@ -4,13 +4,14 @@
 //! starts, then the API server, then everybody who remembers revisions (kubernetes/kubernetes
 //! issues 107457, 118501, 131115).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::backup::kubeadm::{EtcdNode, MANIFESTS};
 use crate::etcd::Version;
 use crate::etcd::restore::Plan;
+use crate::report::shell_word;
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,6 +41,8 @@ pub struct Facts<'a> {
     pub plan: &'a Plan,
     /// What another member of the same cluster is told to restore from.
     pub source: Vec<String>,
+    /// And by which engine for which etcd, where that was said.
+    pub engine: Vec<String>,
     /// The lowest etcd that may be started, once that is known.
     pub lowest: Option<Version>,
 }
@@ -111,25 +114,34 @@ fn for_member(facts: &Facts<'_>, name: &str) -> String {
     let urls: Vec<&str> = own.map(|(_, url)| url.as_str()).collect();
     let mut words = vec!["capvco-backup restore".to_owned()];
     words.extend(facts.source.iter().cloned());
-    words.push(format!("--data-dir {}", facts.data_dir.display()));
-    words.push(format!("--name {name}"));
-    words.push(format!("--initial-advertise-peer-urls {}", urls.join(",")));
-    words.push(format!("--initial-cluster {}", pairs.join(",")));
-    words.push(format!("--initial-cluster-token {}", plan.token));
-    match plan.bump.filter(|_| plan.mark_compacted) {
-        Some(bump) => words.push(format!("--bump-revision {bump}")),
-        None => words.push("--bump-revision 0".to_owned()),
+    words.extend(facts.engine.iter().cloned());
+    let mut say = |flag: &str, value: &str| words.push(format!("--{flag} {}", shell_word(value)));
+    say("data-dir", &facts.data_dir.display().to_string());
+    // Its image says which etcd will be started there.
+    if facts.node.is_some() {
+        say("manifests", &moved_to(facts).display().to_string());
     }
+    say("name", name);
+    say("initial-advertise-peer-urls", &urls.join(","));
+    say("initial-cluster", &pairs.join(","));
+    say("initial-cluster-token", &plan.token);
+    say("bump-revision", &plan.bump.unwrap_or(0).to_string());
     words.join(" ")
 }
 
-fn kubeadm(facts: &Facts<'_>, node: &EtcdNode) -> Vec<Step> {
-    let from = if facts.manifests == Path::new(MANIFESTS) {
-        PathBuf::from("/root/manifests")
+/// The folder in which the manifests are while the control plane stands still.
+fn moved_to<'a>(facts: &Facts<'a>) -> &'a Path {
+    if facts.manifests == Path::new(MANIFESTS) {
+        Path::new("/root/manifests")
     } else {
-        facts.manifests.to_owned()
-    };
-    let moved = |name: &str| format!("mv {}/{name} {MANIFESTS}/", from.display());
+        facts.manifests
+    }
+}
+
+fn kubeadm(facts: &Facts<'_>, node: &EtcdNode) -> Vec<Step> {
+    // Quoted but for the `*`, which the shell is to read.
+    let from = shell_word(&moved_to(facts).display().to_string());
+    let moved = |name: &str| format!("mv {from}/{name} {MANIFESTS}/");
     let health = node.metrics_urls.first().map_or("http://127.0.0.1:2381", String::as_str);
     let etcd = node.image.rsplit('/').next().filter(|image| !image.is_empty());
     let etcd = etcd.map(|image| format!(" ({image})")).unwrap_or_default();
@@ -169,8 +181,8 @@ fn start(facts: &Facts<'_>) -> Step {
     let urls = plan.advertise_peer_urls.join(",");
     let command = format!(
         "etcd --name {} --data-dir {} --listen-peer-urls {urls} --initial-advertise-peer-urls {urls}",
-        plan.name,
-        facts.data_dir.display(),
+        shell_word(&plan.name),
+        shell_word(&facts.data_dir.display().to_string()),
     );
     step(
         format!(
@@ -222,6 +234,7 @@ mod tests {
             aside: Some(Path::new("/var/lib/etcd.bak-1")),
             plan,
             source: vec!["--object K".to_owned()],
+            engine: Vec::new(),
             lowest: Some(Version::line(3, 6)),
         }
     }
@@ -265,5 +278,21 @@ mod tests {
             assert!(rest.contains(&command), "{rest}");
         }
         assert!(rest.contains("start etcd 3.6 or newer"), "{rest}");
+    }
+
+    #[test]
+    fn other_members_raise_the_revision_alike_and_read_their_own_image() {
+        let node = EtcdNode::default();
+        for (bump, manifests, want) in [
+            (Some(5), "/m", "--manifests /m "),
+            (Some(5), MANIFESTS, "--manifests /root/manifests "),
+            (Some(5), "/a b", "--manifests '/a b' "),
+            (Some(5), "/m", "--bump-revision 5\n"),
+            (None, "/m", "--bump-revision 0\n"),
+        ] {
+            let plan = Plan { bump, mark_compacted: bump.is_some(), ..plan(2) };
+            let rest = text(&after(&facts(Some(&node), &plan, manifests)));
+            assert!(rest.contains(want), "{want}: {rest}");
+        }
     }
 }

@@ -19,6 +19,8 @@ pub struct Request {
     pub source: Source,
     /// The keys to open it with.
     pub identities: Option<Identities>,
+    /// The files that they were read from, for commands that are shown.
+    pub identity_files: Vec<PathBuf>,
     /// Into what; none if only keys are wanted.
     pub output: Option<Output>,
     /// Where the node's keys are unpacked, if they are wanted.
@@ -155,6 +157,13 @@ impl MemberWish {
         if self.token.as_ref().is_some_and(String::is_empty) {
             return Err(Error::asked("the token is empty", "choose any new word"));
         }
+        // What clients have read would stay valid under numbers that now mean something else.
+        if self.bump.is_some() && !self.mark_compacted {
+            return Err(Error::asked(
+                "a raised revision and --mark-compacted=false do not go together",
+                "leave --mark-compacted out, or say --bump-revision 0 as well",
+            ));
+        }
         Ok(())
     }
 }
@@ -188,6 +197,7 @@ mod tests {
         Request {
             source: Source::Stdin,
             identities: None,
+            identity_files: Vec::new(),
             output: Some(output),
             pki: None,
             manifests: "/m".into(),
@@ -214,6 +224,7 @@ mod tests {
         for (bad, says) in [
             (into(wish("a=http://a:1,b=http://b:1", None)), "the same token"),
             (into(wish("a=http://a:1", Some(""))), "empty"),
+            (into(MemberWish { bump: Some(5), ..MemberWish::default() }), "do not go together"),
             (Request { output: None, ..good.clone() }, "into what"),
             (Request { pki: Some("/p".into()), ..good }, "not both"),
         ] {
