@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! bench-peers fill ENDPOINT BYTES compressible|random   until the database has this size
+//! bench-peers drain ENDPOINT                            one snapshot, and nothing done with it
 //! bench-peers sink PORT                                 until it is killed
 //! ```
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -21,15 +23,19 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failed> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["fill", endpoint, size, "compressible"] => fill(endpoint, size.parse()?, manifest).await,
         ["fill", endpoint, size, "random"] => fill(endpoint, size.parse()?, noise).await,
+        ["drain", endpoint] => drain(endpoint).await,
         ["sink", port] => sink(port.parse()?).await,
-        _ => Err("usage: fill ENDPOINT BYTES compressible|random, or sink PORT".into()),
+        _ => {
+            Err("usage: fill ENDPOINT BYTES compressible|random, drain ENDPOINT, or sink PORT"
+                .into())
+        }
     }
 }
 
@@ -52,6 +58,15 @@ async fn fill(endpoint: &str, size: u64, value: fn(u64) -> Vec<u8>) -> Result<()
         puts.buffer_unordered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
         next += BETWEEN_LOOKS;
     }
+    Ok(())
+}
+
+/// Reads a snapshot as fast as etcd gives it: no backup can be faster than this.
+async fn drain(endpoint: &str) -> Result<(), Failed> {
+    let access = Access::to(&[endpoint]);
+    let client = Client::connect(&access, endpoint, clock::System::shared()).await?;
+    let (mut messages, _) = client.snapshot(Duration::from_mins(1)).await?.split();
+    while messages.next().await?.is_some() {}
     Ok(())
 }
 
