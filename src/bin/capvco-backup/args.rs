@@ -11,6 +11,7 @@ use capvco::cli::args::{duration, size, time_limit};
 use capvco::cli::passphrase::{NoPassphrase, passphrase};
 use capvco::cli::{Session, env};
 use capvco::fault::chain;
+use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 
@@ -172,6 +173,21 @@ impl EtcdArgs {
             dial_timeout: self.dial_timeout,
         }
     }
+}
+
+/// What of the machine goes along.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Node", about = None, long_about = None)]
+pub struct KeysArgs {
+    /// Whether the node's keys, its encryption config and its manifests go along, as a second
+    /// object [default: on control-plane nodes]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub include_pki: Option<bool>,
+
+    /// Where those keys are [default: where the manifests name files, else /etc/kubernetes/pki]
+    #[arg(long, value_name = "DIR")]
+    pub pki_dir: Option<PathBuf>,
 }
 
 /// For whom a backup is encrypted.

@@ -1,7 +1,5 @@
 //! The flags of `capvco-backup check`.
 
-use std::path::PathBuf;
-
 use capvco::backup::{Error, check};
 use capvco::cli::{OutputArgs, Session};
 use capvco::clock;
@@ -9,16 +7,15 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
 
-use crate::args::{EtcdArgs, IdentityArgs, LockArgs, RecipientArgs, S3Args};
+use crate::args::{EtcdArgs, IdentityArgs, KeysArgs, LockArgs, RecipientArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct CheckFlags {
     #[command(flatten)]
     etcd: EtcdArgs,
 
-    /// Where the node's certificates are
-    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes/pki", help_heading = "Node")]
-    pki_dir: PathBuf,
+    #[command(flatten)]
+    keys: KeysArgs,
 
     #[command(flatten)]
     recipients: RecipientArgs,
@@ -48,7 +45,8 @@ impl CheckFlags {
             lock: self.lock.wish()?,
             lock_unverified_ok: self.lock.lock_unverified_ok,
             etcd: self.etcd.given(),
-            pki_dir: self.pki_dir.clone(),
+            pki_dir: self.keys.pki_dir.clone(),
+            include_pki: self.keys.include_pki,
             recipients,
             recipients_files,
             identities: self.identities.read(session).await?,

@@ -11,13 +11,13 @@ use capvco::clock;
 use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 
-use crate::args::{EtcdArgs, LockArgs, RecipientArgs, S3Args};
+use crate::args::{EtcdArgs, KeysArgs, LockArgs, RecipientArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct SnapshotFlags {
-    /// Also, or instead of a bucket, write it here (as it is stored: compressed and encrypted)
+    /// Also, or instead of a bucket, write it here (as it is stored: compressed and encrypted);
+    /// nothing is overwritten
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -98,15 +98,8 @@ struct MemberArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Node", about = None, long_about = None)]
 struct NodeArgs {
-    /// Whether the node's keys, its encryption config and its manifests go along, as a second
-    /// object [default: on control-plane nodes]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    include_pki: Option<bool>,
-
-    /// Where those keys are
-    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes/pki")]
-    pki_dir: PathBuf,
+    #[command(flatten)]
+    keys: KeysArgs,
 
     /// The node's name [default: as its manifests or the machine say]
     #[arg(long, value_name = "NAME")]
@@ -126,8 +119,8 @@ impl SnapshotFlags {
             claim_age: self.claim_age,
             layers: Layers { level, recipients },
             no_encrypt: self.no_encrypt,
-            include_pki: self.node.include_pki,
-            pki_dir: self.node.pki_dir.clone(),
+            include_pki: self.node.keys.include_pki,
+            pki_dir: self.node.keys.pki_dir.clone(),
             lock: self.lock.wish()?,
             lock_unverified_ok: self.lock.lock_unverified_ok,
             allow: Allow {

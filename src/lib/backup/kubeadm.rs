@@ -37,6 +37,8 @@ pub struct EtcdNode {
     pub initial_cluster: Vec<(String, String)>,
     /// `--trusted-ca-file`.
     pub ca: Option<PathBuf>,
+    /// `--cert-file`.
+    pub cert: Option<PathBuf>,
     /// `--listen-metrics-urls`, where `/health` is served.
     pub metrics_urls: Vec<String>,
 }
@@ -83,9 +85,32 @@ fn on_loopback(url: &str) -> Option<String> {
 pub struct ApiServer {
     /// `--encryption-provider-config`: without it restored Secrets cannot be read.
     pub encryption_config: Option<PathBuf>,
+    /// `--client-ca-file`: it lies where kubeadm puts all keys.
+    pub client_ca: Option<PathBuf>,
     /// Files named by `--audit-policy-file`, `--admission-control-config-file` and
     /// `--authentication-config`, `--authorization-config`.
     pub configs: Vec<PathBuf>,
+}
+
+/// The folders of a control plane's keys, as its manifests name files in them: the API server's,
+/// and etcd's where that lies elsewhere; else kubeadm's.
+#[must_use]
+pub fn key_folders(etcd: Option<&EtcdNode>, server: Option<&ApiServer>) -> Vec<PathBuf> {
+    let folder = |file: &PathBuf| file.parent().map(Path::to_owned);
+    let servers = server.and_then(|server| server.client_ca.as_ref()).and_then(folder);
+    let etcds = etcd.and_then(|etcd| etcd.ca.as_ref().or(etcd.cert.as_ref())).and_then(folder);
+    // kubeadm has etcd's below the others, in a folder of that name.
+    let etcds = etcds.map(|folder| match folder.parent() {
+        Some(above) if folder.ends_with("etcd") && servers.is_none() => above.to_owned(),
+        _ => folder,
+    });
+    let mut all: Vec<PathBuf> = Vec::new();
+    for folder in [servers, etcds].into_iter().flatten() {
+        if !all.iter().any(|known| folder.starts_with(known)) {
+            all.push(folder);
+        }
+    }
+    if all.is_empty() { vec![PKI.into()] } else { all }
 }
 
 /// The etcd member that `path` describes; `None` if there is no such file.
@@ -121,6 +146,7 @@ fn read_etcd(text: &str, path: &Path) -> Result<EtcdNode, Error> {
         peer_urls: flags.list("initial-advertise-peer-urls"),
         initial_cluster: members(&flags.list("initial-cluster"), path)?,
         ca: flags.value("trusted-ca-file").map(PathBuf::from),
+        cert: flags.value("cert-file").map(PathBuf::from),
         metrics_urls: flags.list("listen-metrics-urls"),
     })
 }
@@ -136,6 +162,7 @@ fn read_api_server(text: &str, path: &Path) -> Result<ApiServer, Error> {
     ];
     Ok(ApiServer {
         encryption_config: flags.value("encryption-provider-config").map(PathBuf::from),
+        client_ca: flags.value("client-ca-file").map(PathBuf::from),
         configs: named.iter().filter_map(|flag| flags.value(flag)).map(PathBuf::from).collect(),
     })
 }
@@ -370,6 +397,29 @@ spec:
         assert_eq!(server.configs, [Path::new("/etc/kubernetes/audit.yaml")]);
         let bare = "spec: {containers: [{name: kube-apiserver, command: [kube-apiserver]}]}";
         assert_eq!(read_api_server(bare, path()).unwrap(), ApiServer::default());
+    }
+
+    #[test]
+    fn keys_lie_where_the_manifests_name_files() {
+        for (etcd_ca, client_ca, folders) in [
+            ("/etc/kubernetes/pki/etcd/ca.crt", "/etc/kubernetes/pki/ca.crt", &[PKI][..]),
+            ("/etc/kubernetes/pki/etcd/ca.crt", "", &[PKI]),
+            ("", "/etc/kubernetes/pki/ca.crt", &[PKI]),
+            ("", "", &[PKI]),
+            ("/k/ssl/etcd/ca.crt", "/k/ssl/ca.crt", &["/k/ssl"]),
+            (
+                "/etc/ssl/etcd/ssl/ca.pem",
+                "/etc/kubernetes/ssl/ca.crt",
+                &["/etc/kubernetes/ssl", "/etc/ssl/etcd/ssl"],
+            ),
+        ] {
+            let path = |text: &str| Some(PathBuf::from(text)).filter(|_| !text.is_empty());
+            let etcd = EtcdNode { ca: path(etcd_ca), ..EtcdNode::default() };
+            let server = ApiServer { client_ca: path(client_ca), ..ApiServer::default() };
+            let want: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+            assert_eq!(key_folders(Some(&etcd), Some(&server)), want, "{etcd_ca} {client_ca}");
+        }
+        assert_eq!(key_folders(None, None), [Path::new(PKI)]);
     }
 
     #[test]

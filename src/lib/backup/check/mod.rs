@@ -31,8 +31,10 @@ pub struct Request {
     pub lock_unverified_ok: bool,
     /// How to reach etcd.
     pub etcd: Given,
-    /// Where the node keeps its certificates.
-    pub pki_dir: PathBuf,
+    /// Whether the node's keys are to go along; not said: on control-plane nodes.
+    pub include_pki: Option<bool>,
+    /// Where the node keeps its keys; not said: where its manifests name files.
+    pub pki_dir: Option<PathBuf>,
     /// Public keys, as given.
     pub recipients: Vec<String>,
     /// Files of public keys.
@@ -61,6 +63,7 @@ pub async fn run(
         let (stored, members) = futures_util::join!(probing, asking);
         let mut rows = stored.rows;
         rows.extend(members);
+        rows.extend(files::keys(request, &node));
         rows.extend(files::certificates(request, &node, clock.unix()));
         rows.extend(files::recipients(request));
         Ok(CheckReport::new(rows, stored.left))

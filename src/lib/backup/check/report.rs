@@ -34,7 +34,7 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// `s3`, `lock`, `clock`, `etcd`, `certificates` or `encryption`.
+    /// `s3`, `lock`, `clock`, `etcd`, `node`, `certificates` or `encryption`.
     pub area: &'static str,
     /// What was looked at.
     pub check: String,

@@ -33,6 +33,9 @@ pub struct Found {
     pub manifest: Option<Manifest>,
     /// The node's keys that belong to it.
     pub pki: Option<Version>,
+    /// The newest good backup of the same cluster that has keys of its node, where this one has
+    /// none.
+    pub keys_in: Option<String>,
     /// The bucket that all of it is in.
     pub bucket: Option<Bucket>,
     /// What the user should know of the choice.
@@ -76,7 +79,7 @@ impl Data {
 impl Found {
     fn bare(name: String, data: Data) -> Self {
         let remarks = Vec::new();
-        Self { name, data, manifest: None, pki: None, bucket: None, remarks }
+        Self { name, data, manifest: None, pki: None, keys_in: None, bucket: None, remarks }
     }
 }
 
@@ -254,8 +257,15 @@ fn of_record(looked: &Looked, entry: &Entry, record: &Record) -> Result<Found, E
         },
         manifest: Some(manifest.clone()),
         pki: record.pki.clone(),
+        keys_in: keys_in(looked, entry).filter(|_| record.pki.is_none()),
         bucket: Some(looked.bucket.clone()),
     })
+}
+
+/// The newest good backup of the same cluster that has keys of its node.
+fn keys_in(looked: &Looked, entry: &Entry) -> Option<String> {
+    let has = |other: &&Entry| other.good().is_some_and(|(record, _)| record.pki.is_some());
+    looked.catalog.of(entry.cluster).find(has).map(|other| other.slot.to_string())
 }
 
 fn remarks(entry: &Entry, record: &Record) -> Vec<String> {

@@ -76,10 +76,7 @@ pub struct DataDir {
 pub fn decide(request: &Request, found: &Found, seen: Seen, now: Timestamp) -> Result<Plan, Error> {
     let mut warnings = found.remarks.clone();
     if request.pki.is_some() && found.pki.is_none() && found.bucket.is_some() {
-        return Err(Error::declined(
-            format!("{} has no keys of its node", found.name),
-            "leave --pki out; a backup has them when it is made with --include-pki",
-        ));
+        return Err(no_keys(found));
     }
     let into = match (seen, &request.output) {
         (Seen::DataDir(place, member), Some(Output::DataDir { engine, .. })) => {
@@ -105,6 +102,14 @@ pub fn decide(request: &Request, found: &Found, seen: Seen, now: Timestamp) -> R
         ));
     }
     Ok(Plan { into, warnings })
+}
+
+fn no_keys(found: &Found) -> Error {
+    let hint = found.keys_in.as_ref().map_or_else(
+        || "leave --pki out; a backup has them when it is made with --include-pki".to_owned(),
+        |name| format!("{name} is the newest that has them: --object {name} --pki DIR"),
+    );
+    Error::declined(format!("{} has no keys of its node", found.name), &hint)
 }
 
 fn data_dir(
@@ -273,6 +278,7 @@ mod tests {
             data: Data::File { path: "/x".into(), size },
             manifest: None,
             pki: None,
+            keys_in: None,
             bucket: None,
             remarks: Vec::new(),
         }

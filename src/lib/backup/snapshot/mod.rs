@@ -1,15 +1,16 @@
 //! The verb `snapshot`: one member's state into a bucket under lock, into a file, or both.
 //!
 //! Five stations: [`request`] is what was asked; [`mod@observe`] looks at members, machine and
-//! bucket; [`plan`] decides, purely, which member is asked, what of the node goes along and whose
-//! turn a slot is; [`apply`] does it, with [`pipeline`] for the data itself, [`claim`] and [`turn`]
+//! bucket; [`plan`] decides, purely, which member is asked and whose turn a slot is,
+//! `node_files` what of the node goes along; [`apply`] does it, with [`pipeline`] for the data itself, [`claim`] and [`turn`]
 //! for nodes that share a schedule, [`locked`] and [`mod@place`] for what is read back; [`report`]
 //! says how it ended.
 
 mod apply;
 mod claim;
 pub(in crate::backup) mod locked;
-mod observe;
+pub(in crate::backup) mod node_files;
+pub(in crate::backup) mod observe;
 pub(in crate::backup) mod pipeline;
 mod pki;
 pub(in crate::backup) mod place;
@@ -28,9 +29,10 @@ pub use self::report::SnapshotReport;
 pub use self::request::{Allow, Request};
 
 use self::locked::Need;
+use self::node_files::PkiPlan;
 use self::observe::{Observed, observe};
 use self::place::Place;
-use self::plan::{Choice, PkiPlan};
+use self::plan::Choice;
 use self::report::{Outcome, Row};
 use super::Error;
 use crate::clock::Clock;
@@ -96,7 +98,7 @@ async fn decide<'a>(
     let alarms = plan::alarms(&candidates);
     let choice = plan::choose(&candidates, &alarms, observed.log, &request.allow)?;
     let encrypted = request.layers.recipients.is_some();
-    let pki = plan::pki(request.include_pki, encrypted, &observed.files)?;
+    let pki = node_files::pki(request.include_pki, encrypted, &observed.files)?;
     let cluster = ClusterId(candidates[choice.index].status.cluster_id);
     let place = match &observed.store {
         None => None,

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::plan::{Candidate, NodeFiles};
+use super::node_files::NodeFiles;
+use super::pki;
+use super::plan::Candidate;
 use super::request::Request;
+use crate::backup::kubeadm;
 use crate::backup::lock::{self, Settled};
 use crate::backup::node::Node;
 use crate::backup::{Error, Target};
@@ -55,8 +58,8 @@ pub struct Store {
 pub async fn observe(request: &Request, clock: &Arc<dyn Clock>) -> Result<Observed, Error> {
     let machine = request.etcd.look()?;
     let mut warnings = Vec::new();
-    let files = files(request, &machine);
-    check_out(request.out.as_deref())?;
+    let files = files(&machine, &request.etcd.manifests, request.pki_dir.as_deref());
+    check_out(request)?;
     let access = request.etcd.access(&machine);
     let (seen, store) = try_join(members(&access, clock), store(request, clock)).await?;
     let (members, silent) = seen;
@@ -71,14 +74,25 @@ pub async fn observe(request: &Request, clock: &Arc<dyn Clock>) -> Result<Observ
     Ok(Observed { members, voters, log, files, node, store, warnings })
 }
 
-/// A folder in the place of the local copy is noticed before the snapshot is taken.
-fn check_out(out: Option<&Path>) -> Result<(), Error> {
-    match out {
-        Some(path) if path.is_dir() || path.file_name().is_none() => Err(Error::asked(
+/// Something in the place of the local copy is noticed before the snapshot is taken.
+fn check_out(request: &Request) -> Result<(), Error> {
+    let Some(path) = &request.out else { return Ok(()) };
+    if path.is_dir() || path.file_name().is_none() {
+        return Err(Error::asked(
             format!("--out {} is a folder", path.display()),
             "name a file in it, such as snapshot.db.zst.age",
+        ));
+    }
+    // The keys lie in the bucket, where there is one.
+    let keys = Some(pki::beside(path)).filter(|_| request.store.is_none());
+    let taken = [Some(path.clone()), keys].into_iter().flatten();
+    // A link that leads nowhere is something, too.
+    match taken.into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        Some(path) => Err(Error::declined(
+            format!("{} is there already, and nothing is overwritten", path.display()),
+            "name another file with --out, or move this one away",
         )),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -168,17 +182,35 @@ fn node(request: &Request, machine: &Node, members: &[(Candidate, Client)]) -> S
     name.or_else(etcds).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// What of this machine belongs to a backup.
-fn files(request: &Request, machine: &Node) -> NodeFiles {
+/// What of this machine belongs to a backup: its manifests lie in `folder`, its keys where
+/// `pki_dir` or else they say.
+pub(in crate::backup) fn files(machine: &Node, folder: &Path, pki_dir: Option<&Path>) -> NodeFiles {
+    let pki = key_folders(machine, pki_dir);
     let server = machine.api_server.clone().unwrap_or_default();
     let named = server.encryption_config.iter().chain(&server.configs);
     NodeFiles {
         control_plane: machine.etcd.is_some() || machine.api_server.is_some(),
-        pki: Some(request.pki_dir.clone()).filter(|folder| folder.is_dir()),
-        manifests: manifests(&request.etcd.manifests),
+        no_keys: pki.iter().filter(|folder| is_empty(folder)).cloned().collect(),
+        pki,
+        manifests: manifests(folder),
         missing: named.filter(|path| !path.exists()).cloned().collect(),
         encryption_config: server.encryption_config,
         configs: server.configs,
+    }
+}
+
+/// Where the keys of this machine are, or have to be.
+pub(in crate::backup) fn key_folders(machine: &Node, pki_dir: Option<&Path>) -> Vec<PathBuf> {
+    let named = || kubeadm::key_folders(machine.etcd.as_ref(), machine.api_server.as_ref());
+    pki_dir.map_or_else(named, |folder| vec![folder.to_owned()])
+}
+
+/// Whether a folder is not there, or nothing is in it. One that may not be read is told when it
+/// is packed.
+fn is_empty(folder: &Path) -> bool {
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
     }
 }
 

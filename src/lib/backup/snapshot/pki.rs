@@ -42,11 +42,16 @@ fn pack_now(paths: &[PathBuf], layers: &Layers) -> Result<Packed, Error> {
     Ok(Packed { bytes: bytes.into(), sha256, remarks: found.remarks })
 }
 
+/// Where keys lie beside a local copy of the database.
+pub fn beside(copy: &Path) -> PathBuf {
+    let mut name = copy.file_name().unwrap_or_default().to_owned();
+    name.push(".pki.tar.zst.age");
+    copy.with_file_name(name)
+}
+
 /// Writes them beside a local copy of the database.
 pub async fn save(keys: Packed, beside: &Path) -> Result<PathBuf, Error> {
-    let mut name = beside.file_name().unwrap_or_default().to_owned();
-    name.push(".pki.tar.zst.age");
-    let path = beside.with_file_name(name);
+    let path = self::beside(beside);
     let to = path.clone();
     let write = move || {
         let mut file = LocalFile::create(&to)?;

@@ -1,10 +1,9 @@
-//! Decides, and says why: which member, which files of the node, who makes the slot's backup.
+//! Decides, and says why: which member, who makes the slot's backup.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::request::{Allow, keys_in_the_clear};
+use super::request::Allow;
 use crate::backup::Error;
 use crate::etcd::{Alarm, AlarmKind, Status};
 
@@ -226,73 +225,6 @@ fn refuse(candidates: &[Candidate], judged: &[Vec<Objection>], first: &Objection
     }
 }
 
-/// What this machine has that belongs to a backup.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeFiles {
-    /// Whether it runs etcd or an API server as a static pod.
-    pub control_plane: bool,
-    /// The folder of keys, if it is there.
-    pub pki: Option<PathBuf>,
-    /// The manifests of static pods.
-    pub manifests: Vec<PathBuf>,
-    /// The file that Secrets are encrypted by, as the API server names it.
-    pub encryption_config: Option<PathBuf>,
-    /// Files that the API server's manifest names.
-    pub configs: Vec<PathBuf>,
-    /// Those of all of these that are named and are not there.
-    pub missing: Vec<PathBuf>,
-}
-
-/// What goes into the second object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PkiPlan {
-    /// Files and folders; none: there is no second object.
-    pub paths: Vec<PathBuf>,
-    /// What the user should know.
-    pub warnings: Vec<String>,
-}
-
-/// Decides what of the node goes with the database.
-///
-/// # Errors
-/// [`Error::Declined`] for keys that would not be encrypted, or are asked for and not there.
-pub fn pki(wish: Option<bool>, encrypted: bool, files: &NodeFiles) -> Result<PkiPlan, Error> {
-    let wanted = wish.unwrap_or(files.control_plane && files.pki.is_some());
-    if !wanted {
-        let unreadable = files.encryption_config.as_ref().map(|path| {
-            format!(
-                "{} is not included: without it the Secrets of this backup cannot be read",
-                path.display()
-            )
-        });
-        return Ok(PkiPlan { paths: Vec::new(), warnings: unreadable.into_iter().collect() });
-    }
-    if !encrypted {
-        return Err(keys_in_the_clear());
-    }
-    let Some(folder) = &files.pki else {
-        return Err(Error::declined(
-            "the node's keys are asked for, and there are none",
-            "name their folder with --pki-dir, or leave them out with --include-pki=false",
-        ));
-    };
-    let mut paths = vec![folder.clone()];
-    let named = files.encryption_config.iter().chain(&files.configs).chain(&files.manifests);
-    for path in named.filter(|path| !files.missing.contains(path)) {
-        // What lies in the folder comes with it.
-        if !path.starts_with(folder) && !paths.contains(path) {
-            paths.push(path.clone());
-        }
-    }
-    let missing = files.missing.iter().map(|path| {
-        format!(
-            "{} is named by the API server's manifest and is not on this machine",
-            path.display()
-        )
-    });
-    Ok(PkiPlan { paths, warnings: missing.collect() })
-}
-
 /// The slot's backup as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotSeen {
@@ -508,60 +440,6 @@ mod tests {
         assert_eq!(said(&["memberID:7  alarm:CORRUPT"]), [alarm(7, AlarmKind::Corrupt)]);
         assert_eq!(said(&["alarm:7"]), [alarm(0, AlarmKind::Other(7))]);
         assert_eq!(said(&["etcdserver: no leader", ""]), []);
-    }
-
-    fn node() -> NodeFiles {
-        NodeFiles {
-            control_plane: true,
-            pki: Some("/k/pki".into()),
-            manifests: vec!["/k/manifests/etcd.yaml".into()],
-            encryption_config: Some("/k/enc.yaml".into()),
-            configs: vec!["/k/audit.yaml".into(), "/k/pki/inside.yaml".into()],
-            missing: vec![],
-        }
-    }
-
-    #[test]
-    fn keys_go_along_from_control_plane_nodes_unless_said_otherwise() {
-        let all = ["/k/pki", "/k/enc.yaml", "/k/audit.yaml", "/k/manifests/etcd.yaml"];
-        let all: Vec<PathBuf> = all.iter().map(PathBuf::from).collect();
-        let worker = NodeFiles { control_plane: false, encryption_config: None, ..node() };
-        let bare = NodeFiles { encryption_config: None, configs: vec![], ..node() };
-        let no_keys = NodeFiles { pki: None, ..node() };
-        for (wish, files, paths, warnings) in [
-            (None, node(), all.clone(), 0),
-            (Some(true), node(), all, 0),
-            (Some(false), node(), vec![], 1),
-            (Some(false), bare.clone(), vec![], 0),
-            (None, bare, vec!["/k/pki".into(), "/k/manifests/etcd.yaml".into()], 0),
-            (None, worker, vec![], 0),
-            (None, no_keys, vec![], 1),
-        ] {
-            let plan = pki(wish, true, &files).unwrap();
-            assert_eq!((plan.paths, plan.warnings.len()), (paths, warnings), "{wish:?} {files:?}");
-        }
-    }
-
-    #[test]
-    fn keys_are_never_stored_in_the_clear_nor_promised_where_there_are_none() {
-        for (wish, encrypted, files, text) in [
-            (None, false, node(), "--include-pki=false"),
-            (Some(true), false, node(), "--include-pki=false"),
-            (Some(true), true, NodeFiles { pki: None, ..node() }, "--pki-dir"),
-        ] {
-            let error = pki(wish, encrypted, &files).unwrap_err();
-            assert_eq!(error.class(), Class::Refused);
-            assert!(error.hints()[0].contains(text), "{error}");
-        }
-        assert_eq!(pki(Some(false), false, &node()).unwrap().paths, Vec::<PathBuf>::new());
-    }
-
-    #[test]
-    fn a_file_that_is_named_and_not_there_is_warned_of() {
-        let files = NodeFiles { missing: vec!["/k/enc.yaml".into()], ..node() };
-        let plan = pki(None, true, &files).unwrap();
-        assert!(!plan.paths.contains(&"/k/enc.yaml".into()));
-        assert!(plan.warnings[0].contains("/k/enc.yaml"), "{:?}", plan.warnings);
     }
 
     #[test]

@@ -55,8 +55,8 @@ pub struct Request {
     pub no_encrypt: bool,
     /// Whether keys and manifests of the node go with it; not said: on control-plane nodes.
     pub include_pki: Option<bool>,
-    /// Where those keys are.
-    pub pki_dir: PathBuf,
+    /// Where those keys are; not said: where the manifests name files.
+    pub pki_dir: Option<PathBuf>,
     /// What it is locked with.
     pub lock: LockWish,
     /// A lock that may be set and not be read is good enough.
@@ -170,7 +170,7 @@ pub(super) mod tests {
             layers: Layers { level: Some(3), recipients: recipients(2) },
             no_encrypt: false,
             include_pki: None,
-            pki_dir: "/nowhere".into(),
+            pki_dir: Some("/nowhere".into()),
             lock: LockWish::BucketDefault,
             lock_unverified_ok: false,
             allow: Allow::default(),

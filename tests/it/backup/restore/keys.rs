@@ -70,6 +70,11 @@ async fn keys_that_were_changed_or_are_not_there_are_told() {
     let taken = desk.snapshot(&etcd, &s3).env("CAPVCO_BACKUP_PKI_DIR", desk.path("pki"));
     let taken = row(&taken.words("--include-pki").run().await.expect(0));
     let name = taken["backup"].as_str().unwrap();
+    // A newer one without keys: the hint names the one that has them.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    desk.snapshot(&etcd, &s3).run().await.expect(0);
+    let none = from_bucket(&desk, &s3).arg("--pki").arg(&into).run().await.expect(3);
+    none.says("has no keys of its node").says(&format!("--object {name} --pki"));
     let stranger = Desk::new();
     let wrong = from_bucket(&desk, &s3).env("CAPVCO_BACKUP_IDENTITY", stranger.path("one.txt"));
     let wrong = wrong.arg("--object").arg(name).arg("--pki").arg(&into).run().await.expect(3);

@@ -7,7 +7,7 @@ use crate::support::peers::etcd::Etcd;
 use crate::support::peers::fill::Values;
 use crate::support::peers::run;
 use crate::support::peers::s3::{S3, Versitygw};
-use crate::support::program::{Done, Program};
+use crate::support::program::{Done, Program, backup_at};
 
 const PLANTED: &str = "planted-hunter2-secret";
 
@@ -79,6 +79,50 @@ async fn keys_are_not_stored_in_the_clear_and_their_absence_is_warned_of() {
     assert_eq!(named(&s3, "pki-").len(), 0);
     let asked = desk.snapshot(&etcd, &s3).words("--include-pki").run().await.expect(3);
     asked.says("there are none").says("--pki-dir");
+    assert_eq!(named(&s3, "pki-").len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_node_is_not_backed_up_without_its_keys_unless_that_is_said() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    node(&desk, &etcd);
+    let empty = desk.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for folder in [desk.path("nowhere"), empty] {
+        let here = || on_node(&desk, &etcd, &s3).env("CAPVCO_BACKUP_PKI_DIR", &folder);
+        let refused = here().run().await.expect(3).says(folder.to_str().unwrap());
+        refused.says("--pki-dir").says("--include-pki=false");
+        assert_eq!(named(&s3, "").len(), 0, "refused before anything is stored");
+        let checked = backup_at(&s3)
+            .words("check --output json --lock none")
+            .env("CAPVCO_BACKUP_MANIFESTS", desk.path("manifests"));
+        let checked = checked
+            .env("CAPVCO_BACKUP_PKI_DIR", &folder)
+            .env("CAPVCO_BACKUP_RECIPIENT", desk.recipients.join(","))
+            .env("ETCDCTL_ENDPOINTS", etcd.endpoint());
+        let checked = checked.run().await.expect(1);
+        let rows = checked.json()["results"].as_array().unwrap().clone();
+        let keys = rows.iter().find(|row| row["check"] == "keys and manifests").unwrap();
+        assert_eq!(keys["outcome"], "failed", "{keys}");
+        here().words("--include-pki=false --dry-run").run().await.expect(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_found_where_the_manifests_name_them() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    node(&desk, &etcd);
+    std::fs::rename(desk.path("pki"), desk.path("ssl")).unwrap();
+    let manifest = desk.path("manifests/kube-apiserver.yaml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let ca = desk.path("ssl/ca.crt");
+    std::fs::write(&manifest, format!("{text}    - --client-ca-file={}\n", ca.display())).unwrap();
+    let row =
+        row(&on_node(&desk, &etcd, &s3).env("CAPVCO_BACKUP_PKI_DIR", "").run().await.expect(0));
+    let sealed = desk.fetch(&s3, row["pkiKey"].as_str().unwrap());
+    let tar = desk.open(&sealed, "two.txt", "tar");
+    let listed = run(Command::new("tar").arg("-tf").arg(&tar)).expect(0).out;
+    assert!(listed.lines().any(|line| line.ends_with("ssl/ca.key")), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,6 +48,24 @@ async fn a_copy_beside_the_bucket_is_the_same_to_the_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_already_is_not_overwritten() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    let path = desk.path("copy");
+    std::fs::write(&path, "precious").unwrap();
+    for program in [instead(&desk, &etcd), desk.snapshot(&etcd, &s3)] {
+        let refused = program.arg("--out").arg(&path).run().await.expect(3);
+        refused.says("copy is there already").says("name another file");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+    assert_eq!(objects(&s3), Vec::<String>::new(), "noticed before anything was sent");
+    std::fs::rename(&path, desk.path("other.pki.tar.zst.age")).unwrap();
+    let refused = instead(&desk, &etcd).arg("--out").arg(desk.path("other")).run().await.expect(3);
+    refused.says("other.pki.tar.zst.age is there already");
+    std::os::unix::fs::symlink("/nowhere/at/all", &path).unwrap();
+    instead(&desk, &etcd).arg("--out").arg(&path).run().await.expect(3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_the_bucket_fails_the_copy_stands_and_the_exit_code_tells() {
     let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
     etcd.fill(700, 32 << 10, Values::Random);
@@ -77,7 +95,7 @@ async fn where_the_copy_fails_the_bucket_has_it_and_the_exit_code_tells() {
     assert_eq!(objects(&s3), Vec::<String>::new(), "noticed before anything was sent");
     let folder = desk.snapshot(&etcd, &s3).arg("--out").arg(desk.folder.path());
     folder.run().await.expect(2).says("is a folder");
-    // A device that is full.
+    // A leftover of a run that died.
     let full = desk.path("full");
     std::os::unix::fs::symlink("/dev/full", desk.path("full.part")).unwrap();
     let done = desk.snapshot(&etcd, &s3).arg("--out").arg(&full).run().await.expect(0);
