@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Streaming;
 
 use super::error::{Error, Kind};
 use super::receive::{Event, Malformed, Receiver};
 use super::{trouble, wire};
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 
 /// One message of a snapshot as it came, not judged yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub struct Chunk {
 /// How much is handed on at once, in bytes: waking a thread for every message of 32 KiB costs as
 /// much as compressing it.
 const BATCH: usize = 256 << 10;
+
+/// How long the reader lets the kernel gather before it reads on. Otherwise it wakes for every
+/// few KiB, and takes the processor from the member that makes them: a tenth of all our work.
+const GATHER: Duration = Duration::from_micros(300);
 
 /// Batches that wait to be taken; behind them the member waits.
 const READ_AHEAD: usize = 2;
@@ -167,11 +172,17 @@ impl Reader {
         &self,
         stream: &mut Streaming<wire::SnapshotResponse>,
     ) -> Result<Option<Chunk>, Error> {
-        let message = tokio::select! {
-            // What is there already is taken even if the clock jumped.
-            biased;
-            message = stream.message() => message,
-            () = self.clock.sleep(self.idle) => return Err(self.stalled()),
+        // What is there already is taken even if the clock jumped.
+        let there = stream.message().now_or_never();
+        let message = if let Some(message) = there {
+            message
+        } else {
+            clock::nap(GATHER);
+            tokio::select! {
+                biased;
+                message = stream.message() => message,
+                () = self.clock.sleep(self.idle) => return Err(self.stalled()),
+            }
         };
         let message = message
             .map_err(|status| trouble::of_status(SnapshotStream::OPERATION, &self.url, &status))?;
