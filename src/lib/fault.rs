@@ -67,10 +67,10 @@ impl<'a, E: Fault + 'a> From<E> for Box<dyn Fault + 'a> {
 /// is already the end of the line so far is left out.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
+    let mut line = words(error);
     let mut next = error.source();
     while let Some(source) = next {
-        let text = source.to_string();
+        let text = words(source);
         if !line.ends_with(&text) {
             line.push_str(": ");
             line.push_str(&text);
@@ -78,6 +78,19 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         next = source.source();
     }
     line
+}
+
+/// What an error says, in words: a resolver of ours prints its query as a Rust value.
+#[must_use]
+pub fn words(error: &dyn std::error::Error) -> String {
+    const QUERY: &str = "no records found for Query {";
+    let text = error.to_string();
+    let Some((before, query)) = text.split_once(QUERY) else { return text };
+    let name = query.split('"').nth(1).map(|name| name.trim_end_matches('.'));
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => format!("{before}there is no address of {name}"),
+        None => format!("{before}there is no address of this name"),
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +109,25 @@ mod tests {
     fn a_chain_reads_outermost_first() {
         assert_eq!(chain(&Outer(Inner)), "outer: inner");
         assert_eq!(chain(&Inner), "inner");
+    }
+
+    #[test]
+    fn a_resolvers_query_is_told_in_words() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Said(&'static str);
+        for (text, told) in [
+            (
+                "DNS error: no records found for Query { name: Name(\"s3.example.\"), \
+                 query_type: AAAA, query_class: IN }",
+                "DNS error: there is no address of s3.example",
+            ),
+            ("no records found for Query { }", "there is no address of this name"),
+            ("Query { name }", "Query { name }"),
+        ] {
+            assert_eq!(words(&Said(text)), told);
+            assert_eq!(chain(&Said(text)), told);
+        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! one tool room; everything else happens here.
 //!
 //! **Ground**, which knows nothing of ours: [`fault`] says what kind of thing went wrong,
-//! [`id`] names things, [`clock`] tells and spends time, [`progress`] and [`report`] are what a
-//! tool tells its user while it works and when it is done, [`yaml`] is the only door to YAML.
+//! [`id`] names things, [`mod@near`] finds the name that was meant, [`clock`] tells and spends
+//! time, [`progress`] and [`report`] are what a tool tells its user while it works and when it is
+//! done, [`yaml`] is the only door to YAML.
 //!
 //! **First storey**, one outside world each: [`vco`] speaks the cloud's API, [`s3`] keeps objects
 //! under lock, [`etcd`] streams a member's state and knows its files; [`snapshot`] is what lies
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod etcd;
 pub mod fault;
 pub mod id;
+pub mod near;
 pub mod progress;
 pub mod publish;
 pub mod report;

@@ -3,7 +3,7 @@
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::support::program::{Program, e2e, finish, imagepublish, imageresolve, program};
+use crate::support::program::{Program, backup, e2e, finish, imagepublish, imageresolve, program};
 use crate::support::scripted::{Answer, Scripted};
 
 type Start = fn() -> Program;
@@ -41,6 +41,38 @@ async fn a_wrong_flag_is_named_and_ends_with_two() {
         let done = program().words("-frobnicate x").run().await.expect(2).says("--frobnicate");
         assert_eq!(done.out, "");
     }
+}
+
+#[tokio::test]
+async fn the_form_of_the_results_has_a_short_flag() {
+    let done = backup().words("list -o yaml").run().await.expect(2);
+    assert!(done.err.contains("invalid value 'yaml' for '--output"), "{}", done.err);
+    let same = |word: &str| imageresolve().words(word).words("-frobnicate").run();
+    for word in ["-o json", "-ojson", "-o=json"] {
+        same(word).await.expect(2).says("'--frobnicate'");
+    }
+    // A long flag that is mistyped is still told from the short one.
+    for program in [imagepublish, imageresolve] {
+        program().words("-outptu json").run().await.expect(2).says("'--output'");
+        program().words("-o nonsense").run().await.expect(2).says("[possible values: ");
+    }
+}
+
+#[tokio::test]
+async fn a_variable_that_is_mistyped_is_told_with_the_one_that_was_meant() {
+    let meant = "warning: the variable CAPVCO_BACKUP_S3_BUKET is not read; \
+                 CAPVCO_BACKUP_S3_BUCKET is meant?\n";
+    let list = || backup().env("CAPVCO_BACKUP_S3_BUKET", "etcd");
+    for (words, code) in [("list", 2), ("list -q", 2), ("list --nonsense", 2)] {
+        let done = list().words(words).run().await.expect(code);
+        assert_eq!(done.err.matches(meant).count(), 1, "{}", done.err);
+    }
+    assert_eq!(list().arg("--help").run().await.expect(0).err, "");
+    let never = backup().env("CAPVCO_BACKUP_DRY_RUN", "true").words("list").run().await.expect(2);
+    never.says("--dry-run is said on the command line only");
+    let cloud = resolve().env("VCO_TOKENFILE", "x").env("VCO_REGION", "y").run().await.expect(2);
+    let cloud = cloud.says("the variable VCO_TOKENFILE is not read; VCO_TOKEN_FILE is meant?");
+    assert!(!cloud.err.contains("VCO_REGION"), "{}", cloud.err);
 }
 
 #[tokio::test]

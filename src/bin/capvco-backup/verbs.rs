@@ -9,9 +9,9 @@ use clap::{Parser, Subcommand};
 use crate::{bucket, check, drill, freshness, hold, list, prune, rekey, restore, snapshot, verify};
 
 const AFTER: &str = "\
-Every option has a variable as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
-ETCDCTL_ENDPOINTS. Keys for S3 come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the other
-usual places.
+Options have variables as well: --claim-age is CAPVCO_BACKUP_CLAIM_AGE, --endpoints is
+ETCDCTL_ENDPOINTS; none have --dry-run, --plan, --output, --quiet, --verbose and --color. Keys for
+S3 come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the other usual places.
 
 Exit codes: 0 done; 1 what was to be shown is not so; 2 wrong flags; 3 refused before anything was
 changed; 4 etcd or the S3 server failed, try again later; 5 failed, and something was left behind.";

@@ -42,7 +42,7 @@ where
     F: ValueEnum + Send + Sync + 'static,
 {
     /// How to write the results to stdout
-    #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
+    #[arg(long, short, value_enum, default_value = "table", value_name = "FORMAT")]
     pub output: F,
 
     /// Say nothing but warnings and errors beside the results

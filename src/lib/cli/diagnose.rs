@@ -1,6 +1,6 @@
 //! An error as a person reads it: `error:`, `caused by:`, `hint:`.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, words};
 use crate::report::Remark;
 
 /// One line for stderr: its kind, and its text.
@@ -59,10 +59,10 @@ impl From<Remark> for Line {
 /// The error, its causes (each once), and its hints (each once).
 #[must_use]
 pub fn lines(error: &dyn Fault) -> Vec<Line> {
-    let mut lines = vec![Line::new(Label::Error, error.to_string())];
+    let mut lines = vec![Line::new(Label::Error, words(error))];
     let mut next = error.source();
     while let Some(source) = next {
-        let text = source.to_string();
+        let text = words(source);
         // Foreign errors often repeat their source at their own end.
         if !lines.last().is_some_and(|line| line.text.ends_with(&text)) {
             lines.push(Line::new(Label::CausedBy, text));

@@ -63,8 +63,10 @@ variables! {
     AWS_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID";
     /// The secret for object storage.
     AWS_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY";
-    /// The passphrase of an identity file of `capvco-backup`. Every option of that program has a
-    /// variable as well, `CAPVCO_BACKUP_` and its name: `--claim-age` is `CAPVCO_BACKUP_CLAIM_AGE`.
+    /// The passphrase of an identity file of `capvco-backup`. The options of that program have
+    /// variables as well, `CAPVCO_BACKUP_` and the option's name: `--claim-age` is
+    /// `CAPVCO_BACKUP_CLAIM_AGE`. Those that are named otherwise are in this table, and `--help` says
+    /// which; none have `--dry-run`, `--plan`, `--output`, `--quiet`, `--verbose` and `--color`.
     BACKUP_PASSPHRASE = "CAPVCO_BACKUP_PASSPHRASE";
     /// Where temporary files go, such as the image read by `-file -`.
     TMPDIR = "TMPDIR";
@@ -85,6 +87,15 @@ pub(super) fn text(name: &str) -> Option<String> {
 /// Whether the variable is there, and says nothing.
 pub(super) fn is_blank(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|text| text.is_empty())
+}
+
+/// The names of all variables that begin with `prefix` and are not empty, in order.
+pub(super) fn names(prefix: &str) -> Vec<String> {
+    let set = std::env::vars_os().filter(|(_, text)| !text.is_empty());
+    let names = set.filter_map(|(name, _)| name.into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
+    names.sort_unstable();
+    names
 }
 
 /// A program as a shell would find it: a bare name in the folders of `PATH`, a path as it is. A

@@ -87,8 +87,11 @@ fn read(word: &OsStr, command: &Command) -> Word {
     match long_flag(name, command) {
         Some(arg) => Word::Long(shape(arg, name, value, dashes, command)),
         None if dashes == 1 && body.starts_with(|c: char| c.is_ascii_digit()) => Word::Plain,
+        None if dashes == 1 && begins_as_long(name, command) => Word::Long(Shape::Lift),
         None if dashes == 1 => short_flags(name, command)
-            .map_or(Word::Long(Shape::Lift), |wants_value| Word::Short { wants_value }),
+            .map_or(Word::Long(Shape::Lift), |wants| Word::Short {
+                wants_value: wants && value.is_none(),
+            }),
         None => Word::Long(Shape::Done),
     }
 }
@@ -127,6 +130,14 @@ fn long_flag<'a>(name: &str, command: &'a Command) -> Option<&'a Arg> {
         arg.get_long() == Some(name)
             || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
     })
+}
+
+/// Whether this looks like a long flag that is mistyped (`-outptu`), and not like a short one with
+/// its value (`-ojson`).
+fn begins_as_long(name: &str, command: &Command) -> bool {
+    let Some(beginning) = name.get(..3) else { return false };
+    let mut longs = command.get_arguments().filter_map(Arg::get_long);
+    longs.any(|long| long.starts_with(beginning))
 }
 
 /// `None` unless `letters` starts a run of known short flags; else whether the last one still
@@ -205,6 +216,9 @@ mod tests {
             (&["-file", "-"], &["--file=-"]),
             (&["-k", "-x"], &["-k", "-x"]),
             (&["-k-x"], &["-k-x"]),
+            (&["-k=x", "-url", "y"], &["-k=x", "--url=y"]),
+            (&["-kfil"], &["-kfil"]),
+            (&["-quite", "-filly"], &["--quite", "--filly"]),
             (&["-tags", "-x"], &["--tags=-x"]),
             (&["-tags", "--x"], &["--tags=--x"]),
             (&["-tags", "-xyz=1"], &["--tags=-xyz=1"]),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{CloudArgs, Format, Talk};
+use super::args::{CloudArgs, Color, Format, Talk};
 use super::diagnose::{self, Label, Line};
 use super::progress::Screen;
 use super::terminal::{self, Terminal};
@@ -127,9 +127,15 @@ where
     F: FnOnce(A, Session) -> Fut,
     Fut: Future<Output = Result<Verdict, Box<dyn Fault>>>,
 {
+    let strange = variables::strange(&A::command(), program.variables);
     let args: A = match parse(program, env::words()) {
         Ok(args) => args,
         Err(error) => {
+            if error.use_stderr() {
+                // What seems to be missing may stand in a variable that is mistyped.
+                let warnings = strange.iter().map(|text| Line::new(Label::Warning, text));
+                terminal::complain(Terminal::look(Color::Auto), &warnings.collect::<Vec<_>>());
+            }
             // Help may go into a closed pipe like any other output.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
@@ -140,6 +146,9 @@ where
     report_bugs(program.name, terminal);
     let screen = Arc::new(Screen::new(terminal, talk.quiet));
     log::start(Arc::clone(&screen), talk.verbose);
+    for text in &strange {
+        screen.warn(text);
+    }
     // Only a second call in one process finds a provider installed: it is the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let session = Session {

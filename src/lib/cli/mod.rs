@@ -5,7 +5,7 @@
 //! the same in every program because they live here: stdout carries data only, stderr carries
 //! progress, logs, `error:`, `caused by:` and `hint:`.
 //!
-//! **What may enter.** From our own rooms only `fault`, `progress` and `report`. This is the
+//! **What may enter.** From our own rooms only `fault`, `near`, `progress` and `report`. This is the
 //! only room that reads the environment ([`mod@env`]), knows clap, indicatif and comfy-table, and
 //! writes to the terminal. The door knows no clock: a program lends it one ([`Program`]).
 //!

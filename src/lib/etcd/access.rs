@@ -64,7 +64,12 @@ impl Access {
         let tls = self.ca.is_some() || self.cert.is_some() || self.key.is_some();
         let (scheme, rest) = match endpoint.split_once("://") {
             Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
-            Some(("unix" | "unixs", _)) => return Err(refuse("unix sockets are not supported")),
+            Some(("unix" | "unixs", _)) => {
+                return Err(refuse(
+                    "sockets of a file system cannot be used; give the member's host:port, as its \
+                 --listen-client-urls has it",
+                ));
+            }
             Some(_) => return Err(refuse("an endpoint starts with https:// or http://")),
             None => (if tls { "https" } else { "http" }, endpoint),
         };
@@ -261,7 +266,7 @@ mod tests {
             ("", "empty"),
             ("https://", "empty"),
             ("ftp://a:1", "starts with https://"),
-            ("unix:///run/etcd.sock", "unix sockets"),
+            ("unix:///run/etcd.sock", "--listen-client-urls"),
             ("https://a", "port is missing"),
             ("https://[::1]", "port is missing"),
             ("a:0", "port is missing"),

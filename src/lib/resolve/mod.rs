@@ -12,7 +12,6 @@
 //! a line in `plan::choose` and rows in its table.
 
 mod error;
-mod near;
 mod observe;
 mod plan;
 mod report;
@@ -28,6 +27,7 @@ use self::plan::Candidate;
 use crate::clock::Clock;
 use crate::fault::{Class, Fault as _};
 use crate::id::Location;
+use crate::near::near;
 use crate::vco::{self, Client, Customer};
 
 pub use crate::vco::{Config as CloudConfig, RateLimit, TokenSource};
@@ -107,7 +107,7 @@ async fn known_if_needed(
 
 /// Which location may have been meant.
 fn meant(at: &Location, known: &[Location]) -> String {
-    let close = near::near(at.as_str(), known.iter().map(Location::as_str));
+    let close = near(at.as_str(), known.iter().map(Location::as_str));
     if !close.is_empty() {
         return format!("near misses: {}", close.join(", "));
     }

@@ -1,9 +1,9 @@
 //! Which of a location's images is meant. Pure: a request and a list give one image, or a reason.
 
-use super::near::near;
 use super::request::Request;
 use super::version::{Age, age_of};
 use crate::id::ImageId;
+use crate::near::near;
 
 /// The only status in which a machine can be made from an image (vco-api.md 3.2, G8D/G8S).
 const USABLE: &str = "CREATED";

@@ -266,7 +266,7 @@ fn own_hint(kind: &Kind) -> Option<&'static str> {
         }
         Kind::Name => {
             "Check the host in --s3-endpoint and this machine's DNS; stores of one's own mostly \
-             want path style (--s3-path-style true), or the bucket's name becomes part of the \
+             want path style (--s3-path-style on), or the bucket's name becomes part of the \
              host's."
         }
         Kind::Connect => {
@@ -325,7 +325,7 @@ mod tests {
         for (kind, class, word) in [
             (Kind::Setting, Class::Usage, None),
             (Kind::Credentials, Class::Auth, Some("AWS_ACCESS_KEY_ID")),
-            (Kind::Name, Class::Transient, Some("--s3-path-style")),
+            (Kind::Name, Class::Transient, Some("--s3-path-style on")),
             (Kind::Connect, Class::Transient, Some("HTTPS_PROXY")),
             (Kind::Tls, Class::Refused, Some("--s3-ca-file")),
             (Kind::Stalled, Class::Transient, Some("--stall-timeout")),

@@ -10,6 +10,7 @@ use super::codes;
 use super::error::{Error, Kind};
 use super::retry::{self, Failure};
 use super::wire::Stalled;
+use crate::fault::words;
 
 /// The longest sentence of a store that is repeated, in characters.
 const LONGEST: usize = 300;
@@ -116,7 +117,7 @@ fn says(kind: &Kind, error: &(dyn std::error::Error + 'static)) -> Option<String
     while let Some(next) = inner(last) {
         last = next;
     }
-    let text = last.to_string();
+    let text = words(last);
     match kind {
         Kind::Credentials => Some(format!("no credentials that can be used: {}", clipped(&text)?)),
         _ => clipped(&text),

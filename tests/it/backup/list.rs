@@ -5,7 +5,7 @@ use capvco::snapshot::layout::ClusterId;
 use capvco::snapshot::pack::Layers;
 
 use crate::support::peers::s3::{BUCKET, S3, Seaweed, Versitygw};
-use crate::support::program::backup_at;
+use crate::support::program::{backup, backup_at};
 use crate::support::stored::{Backup, CLUSTER, PUBLIC, Shelf, identity_file};
 
 const EARLY: &str = "20261129T060000Z";
@@ -139,4 +139,15 @@ async fn status_is_for_monitoring() {
     let locked =
         format!("capvco_backup_locked_until_timestamp_seconds{{cluster=\"{CLUSTER}\"}} {until}");
     assert!(text.lines().any(|found| found == locked), "{text}");
+}
+
+#[tokio::test]
+async fn a_store_whose_name_is_unknown_is_told_in_words() {
+    let list = backup()
+        .words("list --s3-endpoint https://no-such-host.invalid --s3-bucket b")
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b");
+    let done = list.run().await.expect(4).says("the host's name cannot be resolved");
+    assert!(!done.err.contains("Query {"), "{}", done.err);
+    done.says("hint: Check the host in --s3-endpoint").says("(--s3-path-style on)");
 }

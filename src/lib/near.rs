@@ -1,4 +1,6 @@
 //! Names that may have been meant: few edits away, or beginning alike.
+//!
+//! For every message about a name that is not there: an image, a location, a variable.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +8,7 @@ use std::collections::BTreeSet;
 const MOST: usize = 5;
 
 /// The names among `names` that are near to `wanted`, nearest first.
+#[must_use]
 pub fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let length = wanted.chars().count();
     let alike = (length / 2).max(3);
@@ -18,6 +21,14 @@ pub fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a s
         .collect();
     found.sort_unstable();
     found.into_iter().take(MOST).map(|(_, name)| name).collect()
+}
+
+/// All of `names`, those that are near to `wanted` first.
+#[must_use]
+pub fn near_first<'a>(wanted: &str, names: &[&'a str]) -> Vec<&'a str> {
+    let mut all = near(wanted, names.iter().copied());
+    all.extend(names.iter().filter(|name| !all.contains(name)).collect::<Vec<_>>());
+    all
 }
 
 fn common_prefix(a: &str, b: &str) -> usize {
@@ -60,6 +71,13 @@ mod tests {
         assert_eq!(near("", ["ab", "abcdef"].into_iter()), ["ab"]);
         let many: Vec<String> = (0..20).map(|n| format!("k8s-{n}")).collect();
         assert_eq!(near("k8s-x", many.iter().map(String::as_str)).len(), MOST);
+    }
+
+    #[test]
+    fn of_all_names_the_near_ones_come_first() {
+        let names = ["de-1", "be-1", "nl-rmd-dc01-001", "be-1"];
+        assert_eq!(near_first("nl-rmd-dc01-002", &names)[0], "nl-rmd-dc01-001");
+        assert_eq!(near_first("nowhere", &names).len(), names.len());
     }
 
     #[test]
