@@ -68,12 +68,15 @@ struct PortalArgs {
     #[arg(long, value_name = "NAME")]
     location: Option<Location>,
 
-    /// The public name of a new objectspace [default: none, it is reached from linked
-    /// cloudspaces]
+    /// The public name of a new objectspace, such as s3.example.com: a name of yours, whose DNS
+    /// record leads to the external address of the cloudspace of --through. S3 is then at
+    /// `https://NAME` [default: none, it is reached from cloudspaces of its location that are linked
+    /// to it on the portal]
     #[arg(long, value_name = "NAME", requires = "through")]
     domain: Option<String>,
 
-    /// The cloudspace that publishes it
+    /// The cloudspace that publishes it under --domain: one of yours in the same location, which
+    /// answers HTTPS for that name on its external address
     #[arg(long, value_name = "ID", requires = "domain")]
     through: Option<CloudspaceId>,
 

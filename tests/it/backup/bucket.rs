@@ -109,8 +109,21 @@ async fn the_portal_gives_a_bucket_under_lock_and_two_keys() {
     assert_eq!(text(&folder.path().join("rw.env")), rw);
     // A file that was lost comes back from the portal.
     std::fs::remove_file(folder.path().join("r.env")).unwrap();
-    create(&sim, &folder, "").arg(&endpoint).run().await.expect(0);
+    let lost = create(&sim, &folder, "--dry-run").arg(&endpoint).run().await.expect(0);
+    assert_eq!(outcomes(&lost)[5].1, "would-be-written");
+    let found = create(&sim, &folder, "").arg(&endpoint).run().await.expect(0);
     assert_eq!(text(&folder.path().join("r.env")), r);
+    assert_eq!((&*outcomes(&found)[4].1, &*outcomes(&found)[5].1), ("unchanged", "written"));
+    found.says("stay valid, wherever their files are: capvco-backup-r; to revoke one");
+    // From another folder it is the same keys, and whoever has them is told of.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let second = create(&sim, &elsewhere, "").arg(&endpoint).run().await.expect(0);
+    assert_eq!(text(&elsewhere.path().join("rw.env")), rw);
+    second.says("their files are: capvco-backup-rw, capvco-backup-r; to revoke one");
+    let pair = tempfile::tempdir().unwrap();
+    let renewed = create(&sim, &pair, "--key-name next").arg(&endpoint).run().await.expect(0);
+    assert_eq!((&*outcomes(&renewed)[4].1, &*outcomes(&renewed)[5].1), ("created", "created"));
+    renewed.says("their files are: capvco-backup-rw, capvco-backup-r; to revoke one");
     // The keys serve a check.
     let mut check = backup().words("check --output json --manifests /nowhere --no-encrypt");
     for line in rw.lines().filter(|line| !line.starts_with('#')) {
@@ -128,15 +141,20 @@ async fn an_objectspace_that_is_not_there_is_made() {
     all(&rehearsal, "would-be-created");
     assert!(sim.world(|world| world.objectspaces.is_empty()));
     // Nothing says how S3 is reached until it is there: the lock has to wait.
-    let made = create(&sim, &folder, "").run().await.expect(0);
+    let made = create(&sim, &folder, "").run().await.expect(5);
     let found = outcomes(&made);
     assert!(found.contains(&("objectspace".to_owned(), "created".to_owned())), "{found:?}");
     assert!(found.contains(&("default-lock".to_owned(), "skipped".to_owned())), "{found:?}");
-    assert!(made.err.contains("--s3-endpoint"), "{}", made.err);
+    let made = made.says("error: no default lock was set").says("--s3-endpoint");
+    assert!(!made.err.contains("there before"), "{}", made.err);
+    let rw = folder.path().join("rw.env");
+    assert!(text(&rw).contains("\n#CAPVCO_BACKUP_S3_ENDPOINT=\n"), "the file says what is missing");
+    create(&sim, &folder, "").run().await.expect(1).says("error: no default lock was set");
     let endpoint = format!("--s3-endpoint={}", s3_url(&sim).await);
     let again = create(&sim, &folder, "").arg(endpoint).run().await.expect(0);
     let found = outcomes(&again);
     assert!(found.contains(&("default-lock".to_owned(), "created".to_owned())), "{found:?}");
+    assert!(text(&rw).contains("\nCAPVCO_BACKUP_S3_ENDPOINT=http"), "the file has it now");
     assert_eq!(sim.world(|world| world.objectspaces.len()), 1);
 }
 
@@ -156,6 +174,12 @@ async fn what_is_in_the_way_is_said_and_nothing_is_made() {
         .words("bucket create --s3-bucket etcd --objectspace twice --location")
         .arg(HERE);
     several.run().await.expect(3).says("several objectspaces are called twice");
+    let nowhere = backup()
+        .on(&sim)
+        .words("bucket create --s3-bucket etcd --objectspace backups --location")
+        .arg("be-mac-dc01-002");
+    let nowhere = nowhere.run().await.expect(3).says("location be-mac-dc01-002 is none of this");
+    nowhere.says(&format!("hint: there are: {HERE}, "));
     assert!(sim.world(|world| world.objectspaces.iter().all(|o| o.buckets.is_empty())));
     for (words, told) in [
         ("bucket create --s3-bucket etcd --objectspace backups", "--location"),

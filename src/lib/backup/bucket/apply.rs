@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::key_file::{self, Written};
 use super::observe::{self, Observed};
-use super::plan::{Step, What};
+use super::plan::{Seen, Step, What};
 use super::portal;
 use super::report::{BucketReport, Row, row};
 use super::request::{Place, Portal, Request};
@@ -25,8 +25,9 @@ pub async fn apply(
     observed: Observed,
     clock: &Arc<dyn Clock>,
 ) -> BucketReport {
-    let Observed { customer, space, .. } = observed;
-    let mut run = Run { request, customer, space, clock, rows: Vec::new(), remarks: Vec::new() };
+    let Observed { customer, space, seen } = observed;
+    let (rows, remarks) = (Vec::new(), Vec::new());
+    let mut run = Run { request, customer, space, seen, clock, rows, remarks };
     let mut failed: Option<Error> = None;
     for step in plan {
         if failed.is_some() {
@@ -53,6 +54,7 @@ struct Run<'a> {
     request: &'a Request,
     customer: Option<Customer>,
     space: Option<Objectspace>,
+    seen: Seen,
     clock: &'a Arc<dyn Clock>,
     rows: Vec<Row>,
     remarks: Vec<Remark>,
@@ -61,11 +63,12 @@ struct Run<'a> {
 impl Run<'_> {
     fn finish(mut self, failed: Option<&Error>) -> BucketReport {
         let made = self.rows.iter().any(|row| row.outcome == "created");
+        let skipped = failed.is_none() && self.rows.iter().any(|row| row.outcome == "skipped");
         let verdict = match failed.map(Fault::class) {
-            None => Verdict::Done,
-            Some(_) if made => Verdict::LeftBehind,
+            None if !skipped => Verdict::Done,
+            _ if made => Verdict::LeftBehind,
             Some(class) if class.is_other_side() => Verdict::OtherSide,
-            Some(Class::Failed | Class::Bug) => Verdict::Failed,
+            None | Some(Class::Failed | Class::Bug) => Verdict::Failed,
             Some(_) => Verdict::Refused,
         };
         if let Some(error) = failed {
@@ -76,9 +79,29 @@ impl Run<'_> {
                 self.remarks.push(Remark::Hint(what.to_owned()));
             }
         } else {
-            self.remarks.push(self.afterwards());
+            self.remarks.extend(self.earlier_keys());
+            if !skipped {
+                self.remarks.push(self.afterwards());
+            }
         }
         BucketReport { rows: self.rows, remarks: self.remarks, verdict }
+    }
+
+    /// Keys that were there before, and open the bucket to whoever has them.
+    fn earlier_keys(&self) -> Option<Remark> {
+        let fresh = |name: &str| {
+            self.rows.iter().any(|r| r.name == name && matches!(r.outcome, "created" | "unchanged"))
+        };
+        let written = self.rows.iter().any(|r| r.what == "key" && r.outcome != "unchanged");
+        let names = self.seen.keys.iter().map(|(name, _)| name.as_str());
+        let earlier: Vec<&str> = names.filter(|name| !fresh(name)).collect();
+        (written && !earlier.is_empty()).then(|| {
+            Remark::Warning(format!(
+                "keys that were there before stay valid, wherever their files are: {}; to revoke \
+                 one, delete it on the portal, and run this again for a new one of that name",
+                earlier.join(", ")
+            ))
+        })
     }
 
     /// What is to be done next.
@@ -161,8 +184,12 @@ impl Run<'_> {
 
     async fn default_lock(&mut self, mode: Mode, days: u32) -> Result<Done, Error> {
         let Some(bucket) = self.by_s3().await? else {
-            let why = "nothing says how S3 is reached: give --s3-endpoint and run it again";
-            self.remarks.push(Remark::Warning(format!("no default lock was set: {why}")));
+            let why = "nothing says how S3 is reached";
+            self.remarks.push(Remark::Error(format!("no default lock was set: {why}")));
+            let what = "link the objectspace to a cloudspace on the portal, and run this again with \
+                        --s3-endpoint and its address there: it goes on where it was, and adds \
+                        the address to the key files";
+            self.remarks.push(Remark::Hint(what.to_owned()));
             return Ok(("skipped", Some(why.to_owned())));
         };
         let doing = || Error::doing(format!("cannot set the default lock of {}", bucket.name()));
@@ -198,7 +225,12 @@ impl Run<'_> {
         let endpoint = target.s3.endpoint.clone().or_else(|| portal::endpoint(space));
         let text = key_file::text(&key, &target.s3.bucket, &target.prefix, endpoint.as_deref())?;
         let written = key_file::write(file, &text)?;
-        let outcome = if new || written == Written::New { "created" } else { "unchanged" };
-        Ok((outcome, Some(format!("{access}, in {}", file.display()))))
+        let outcome = match (new, written) {
+            (true, _) => "created",
+            (false, Written::New) => "written",
+            (false, Written::Same | Written::Renewed) => "unchanged",
+        };
+        let before = if outcome == "written" { "; the key was there before" } else { "" };
+        Ok((outcome, Some(format!("{access}, in {}{before}", file.display()))))
     }
 }

@@ -10,6 +10,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::backup::Error;
 use crate::vco::BucketKey;
 
+/// What stands for an address of S3 that nothing tells yet.
+const MISSING: &str = "\
+# S3's address is missing here: `bucket create` adds it when it is run again with --s3-endpoint.
+#CAPVCO_BACKUP_S3_ENDPOINT";
+
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
@@ -45,8 +50,9 @@ pub fn text(
     };
     line("AWS_ACCESS_KEY_ID", &key.access_key);
     line("AWS_SECRET_ACCESS_KEY", secret);
-    if let Some(endpoint) = endpoint {
-        line("CAPVCO_BACKUP_S3_ENDPOINT", endpoint);
+    match endpoint {
+        Some(endpoint) => line("CAPVCO_BACKUP_S3_ENDPOINT", endpoint),
+        None => line(MISSING, ""),
     }
     line("CAPVCO_BACKUP_S3_BUCKET", bucket);
     line("CAPVCO_BACKUP_S3_PREFIX", prefix);
@@ -122,6 +128,9 @@ mod tests {
         );
         assert_eq!(write(&path, &first).unwrap(), Written::Same);
         let moved = text(&key("AK", "s/+="), "b", "etcd/", None).unwrap();
+        let lines: Vec<&str> = moved.expose_secret().lines().collect();
+        assert!(lines[3].starts_with('#') && lines[3].contains("--s3-endpoint"), "{lines:?}");
+        assert_eq!(lines[4], "#CAPVCO_BACKUP_S3_ENDPOINT=");
         assert_eq!(write(&path, &moved).unwrap(), Written::Renewed);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -8,6 +8,8 @@ use super::portal;
 use super::request::{Place, Portal, Request};
 use crate::backup::Error;
 use crate::clock::Clock;
+use crate::id::Location;
+use crate::near::near_first;
 use crate::s3::{Bucket, Config};
 use crate::vco::{Client, Customer, Objectspace};
 
@@ -45,6 +47,7 @@ async fn on_portal(
     let client = Client::new(portal.cloud.clone(), clock.clone())
         .map_err(Error::doing("cannot use the portal"))?;
     let customer = client.customer().await.map_err(Error::doing("cannot use the portal"))?;
+    known(&customer, &portal.location).await?;
     let space = portal::find(&customer, portal).await?;
     let mut seen = Seen::default();
     for file in [&portal.write_key_file, &portal.read_key_file] {
@@ -57,6 +60,20 @@ async fn on_portal(
         look_inside(request, &customer, space, &mut seen, clock).await?;
     }
     Ok(Observed { seen, customer: Some(customer), space })
+}
+
+/// The portal lets one ask for things in a place that is none, and says then that it is in trouble.
+async fn known(customer: &Customer, at: &Location) -> Result<(), Error> {
+    let doing = Error::doing("cannot look at the customer's locations");
+    let all = customer.locations().await.map_err(doing)?;
+    if all.contains(at) {
+        return Ok(());
+    }
+    let names: Vec<&str> = all.iter().map(Location::as_str).collect();
+    Err(Error::not_found(
+        format!("location {at} is none of this customer's"),
+        &format!("there are: {}", near_first(at.as_str(), &names).join(", ")),
+    ))
 }
 
 async fn look_inside(

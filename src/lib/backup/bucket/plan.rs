@@ -133,7 +133,9 @@ fn key(portal: &Portal, seen: &Seen, access: Access) -> Result<Step, Error> {
         ));
     }
     let todo = there.is_none() || !seen.files.contains(file);
-    Ok(Step { what: What::Key(access), todo, note: None })
+    let lost = todo && there.is_some();
+    let note = lost.then(|| format!("it was there before; {} is missing", file.display()));
+    Ok(Step { what: What::Key(access), todo, note })
 }
 
 #[cfg(test)]
@@ -195,7 +197,10 @@ mod tests {
         assert_eq!((todo(&again), again.len()), (vec![], 6));
         seen.files.pop();
         seen.lock = None;
-        assert_eq!(todo(&plan(&request(true), &seen).unwrap()), [lock, r]);
+        let steps = plan(&request(true), &seen).unwrap();
+        assert_eq!(todo(&steps), [lock, r]);
+        let notes = steps.into_iter().filter_map(|step| step.note);
+        assert_eq!(notes.collect::<Vec<_>>(), ["it was there before; r.env is missing"]);
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub struct Row {
     pub what: &'static str,
     /// Its name.
     pub name: String,
-    /// `created`, `unchanged`, `kept`, `would-be-created`, `unsupported`, `skipped` or `failed`.
+    /// `created`, `written` (the file of a key that was there), `unchanged`, `kept`,
+    /// `would-be-created`, `would-be-written`, `unsupported`, `skipped` or `failed`.
     pub outcome: &'static str,
     /// What is to be known of it.
     pub detail: Option<String>,
@@ -70,7 +71,8 @@ pub fn row(request: &Request, step: &Step, outcome: &'static str) -> Row {
 /// What would be made.
 pub fn rehearsed(request: &Request, plan: &[Step]) -> BucketReport {
     let outcome = |step: &Step| match (step.todo, &step.note) {
-        (true, _) => "would-be-created",
+        (true, None) => "would-be-created",
+        (true, Some(_)) => "would-be-written",
         (false, Some(_)) => "kept",
         (false, None) => "unchanged",
     };
