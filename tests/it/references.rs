@@ -2,8 +2,9 @@
 //!
 //! `make generate` (`CAPVCO_REGENERATE=1`) writes them; otherwise they are compared.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use capvco::cli::env;
 
@@ -92,6 +93,35 @@ async fn e2e_is_described() {
 #[test]
 fn the_environment_is_described() {
     hold("environment.md", &environment_page());
+}
+
+/// The pages that a page links to.
+fn linked(page: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(page).expect("a page that is linked is there");
+    let ends = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let pages = ends.filter(|link| link.rsplit('.').next() == Some("md") && !link.contains("://"));
+    let folder = page.parent().expect("a page lies in a folder");
+    pages.map(|link| folder.join(link).canonicalize().expect("the link leads to a page")).collect()
+}
+
+#[test]
+fn every_page_is_reached_from_the_readme() {
+    let root = root().canonicalize().unwrap();
+    let (mut reached, mut left) = (BTreeSet::new(), vec![root.join("README.md")]);
+    while let Some(page) = left.pop() {
+        if reached.insert(page.clone()) {
+            left.extend(linked(&page));
+        }
+    }
+    let folders = ["how-to", "reference", "tutorial", "design", "adr"];
+    let pages = folders.iter().flat_map(|name| {
+        let folder = std::fs::read_dir(root.join("docs").join(name)).unwrap();
+        folder.map(|entry| entry.unwrap().path())
+    });
+    let lost: Vec<_> = pages.filter(|page| !reached.contains(page)).collect();
+    assert!(lost.is_empty(), "nothing links to {lost:?}");
+    let lines = std::fs::read_to_string(root.join("README.md")).unwrap().lines().count();
+    assert!(lines <= 120, "README.md has {lines} lines");
 }
 
 #[test]

@@ -62,13 +62,89 @@ fn timer_and_cronjob_tick_as_the_slots_do() {
     assert_eq!(container["command"], json!(["capvco-backup", "snapshot", "--slot", "6h"]));
 }
 
+/// A length of time of a unit, in seconds.
+fn seconds(unit: &str, key: &str) -> u64 {
+    let text = setting(unit, key).remove(0);
+    capvco::cli::args::duration(&text.replace("min", "m")).unwrap().as_secs()
+}
+
 #[test]
-fn only_the_other_sides_failure_is_tried_again() {
-    let service = template("capvco-backup.service");
-    assert_eq!(setting(&service, "RestartPreventExitStatus"), ["1 2 3 5"]);
-    let rules = &cronjob()["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"];
-    assert_eq!(rules[0]["action"], "FailJob");
-    assert_eq!(rules[0]["onExitCodes"]["values"], json!([1, 2, 3, 5]));
+fn wrong_settings_are_not_tried_again_and_an_outage_of_an_hour_is_waited_out() {
+    for (name, never) in [("capvco-backup.service", "2"), ("capvco-backup-prune.service", "1 2 3")]
+    {
+        let service = template(name);
+        assert_eq!(setting(&service, "RestartPreventExitStatus"), [never]);
+        let tries: u64 = setting(&service, "StartLimitBurst")[0].parse().unwrap();
+        let pause = seconds(&service, "RestartSec");
+        assert!(
+            (tries - 1) * pause > 3600
+                && tries * pause < seconds(&service, "StartLimitIntervalSec")
+        );
+    }
+    // The limit is over when the timer starts the next slot's.
+    assert!(seconds(&template("capvco-backup.service"), "StartLimitIntervalSec") < 6 * 3600);
+
+    let job = &cronjob()["spec"]["jobTemplate"]["spec"];
+    let rules = job["podFailurePolicy"]["rules"].as_array().unwrap();
+    let fails: Vec<_> = rules.iter().filter(|rule| rule["action"] == "FailJob").collect();
+    assert_eq!((fails.len(), &fails[0]["onExitCodes"]["values"]), (1, &json!([2])));
+    assert_eq!(rules[0]["onPodConditions"][0]["type"], "DisruptionTarget");
+    // The job controller's pauses: from 10 s, doubled, to 6 min in older clusters, 10 in newer ones.
+    let tries = u32::try_from(job["backoffLimit"].as_u64().unwrap()).unwrap();
+    let pauses = |most: u64| (0..tries).map(|n| (10 << n.min(10)).min(most)).sum::<u64>();
+    let deadline = job["activeDeadlineSeconds"].as_u64().unwrap();
+    assert!(pauses(360) > 3600 && pauses(600) < deadline && deadline < 6 * 3600);
+}
+
+#[test]
+fn the_cronjob_leans_on_nothing_in_the_cluster_and_cannot_run_as_it_stands() {
+    let cron = &cronjob()["spec"];
+    assert_eq!(cron["concurrencyPolicy"], "Forbid");
+    let pod = &cron["jobTemplate"]["spec"]["template"]["spec"];
+    let wanted = json!([true, "Default", false, false, "Never"]);
+    let words = [
+        "hostNetwork",
+        "dnsPolicy",
+        "automountServiceAccountToken",
+        "enableServiceLinks",
+        "restartPolicy",
+    ];
+    assert_eq!(Value::from(words.map(|word| pod[word].clone()).to_vec()), wanted);
+    let container = &pod["containers"][0];
+    assert!(container["image"].as_str().unwrap().ends_with("@sha256:FILL-IN"), "{container}");
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let volumes = pod["volumes"].as_array().unwrap();
+    let names = |list: &[Value]| list.iter().map(|one| one["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(mounts), names(volumes));
+    assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{mounts:?}");
+}
+
+#[test]
+fn the_image_is_of_the_program_that_a_release_makes() {
+    let file = template("Containerfile");
+    let line = |word: &str| file.lines().find_map(|l| l.strip_prefix(word)).unwrap().trim();
+    assert_eq!(line("FROM"), "scratch");
+    let copy: Vec<&str> = line("COPY --chmod=0755").split_whitespace().collect();
+    assert_eq!(copy, ["capvco-backup_linux_amd64", "/usr/local/bin/capvco-backup"]);
+    assert_eq!(line("ENV"), "PATH=/usr/local/bin");
+    let makes = fs::read_to_string(root().join("scripts/release-binaries")).unwrap();
+    assert!(makes.contains("platform=linux_amd64") && makes.contains("${program}_$platform"));
+}
+
+#[test]
+fn a_unit_may_write_where_the_settings_say_and_the_pruner_has_a_key_of_its_own() {
+    let age = template("capvco-backup-age.service");
+    let folder = setting(&age, "ReadWritePaths").remove(0);
+    let folder = folder.trim_start_matches('-');
+    let env = template("env");
+    let file = env.lines().find_map(|l| l.strip_prefix("#CAPVCO_BACKUP_TEXTFILE=")).unwrap();
+    assert!(file.strip_prefix(folder) == Some("/capvco-backup.prom"), "{file}");
+    let prune = template("capvco-backup-prune.service");
+    assert_eq!(setting(&prune, "EnvironmentFile"), ["/etc/capvco-backup/prune.env"]);
+    let page = fs::read_to_string(root().join("docs/how-to/back-up-a-control-plane.md")).unwrap();
+    let command = setting(&prune, "ExecStart").remove(0).replace("/usr/local/bin/", "");
+    assert!(page.contains(&command), "the how-to shows {command}");
 }
 
 /// The commands of our program in a page's blocks of code, comments left out.
@@ -139,7 +215,8 @@ async fn every_variable_of_the_settings_is_one_of_ours() {
     if !verbs().await.contains("snapshot") {
         return;
     }
-    let known = flags_of(&["snapshot"]).await;
+    let mut known = flags_of(&["snapshot"]).await;
+    known.extend(flags_of(&["status"]).await);
     let letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     for file in ["env", "backup-rw.env", "cronjob.yaml"] {
         let text = template(file);

@@ -21,8 +21,8 @@ pub struct StatusFlags {
     max_age: Option<Duration>,
 
     /// Also write metrics into this file, for the textfile collector of Prometheus' node exporter
-    /// (it reads names that end with .prom)
-    #[arg(long, value_name = "FILE")]
+    /// (it reads names that end with .prom, and so must this one)
+    #[arg(long, value_name = "FILE", value_parser = prom)]
     textfile: Option<PathBuf>,
 
     #[command(flatten)]
@@ -33,6 +33,15 @@ pub struct StatusFlags {
 
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// A file that the collector reads: any other would be written for nobody.
+fn prom(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.extension().is_some_and(|end| end == "prom") {
+        return Ok(path);
+    }
+    Err("node_exporter reads names that end with .prom only".to_owned())
 }
 
 pub async fn run(flags: &StatusFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {

@@ -28,6 +28,8 @@ async fn every_metric_is_described_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.prom");
     backup_at(&store).words("status --textfile").arg(&path).run().await.expect(0);
+    let nobodys = backup_at(&store).words("status --textfile").arg(folder.path().join("x.txt"));
+    nobodys.run().await.expect(2).says("end with .prom only");
     let written = metrics(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(metrics(&page("docs/reference/backup-metrics.md")), written);
     let alerts = page("templates/backup/alerts.yaml");
