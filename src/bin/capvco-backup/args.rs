@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use capvco::backup::{
     AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Mode, Recipients, S3Config,
-    Target, identities, recipients,
+    Target, identities, own_cluster, recipients,
 };
 use capvco::cli::args::{duration, size, time_limit};
 use capvco::cli::passphrase::{NoPassphrase, passphrase};
 use capvco::cli::{Session, env};
+use capvco::clock;
 use capvco::fault::chain;
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
@@ -125,11 +126,57 @@ impl S3Args {
     }
 }
 
-/// A cluster id as `list` and etcdctl (`-w json` in decimal, hexadecimal elsewhere) write it.
+/// A cluster id as `list` writes it; a part of one may be another's.
 fn cluster_id(text: &str) -> Result<u64, String> {
-    let digits = text.trim_start_matches("0x");
-    let read = u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() <= 16);
-    read.ok_or_else(|| format!("{text:?} is no cluster id; `capvco-backup list` shows them"))
+    let read = u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16);
+    read.ok_or_else(|| {
+        format!(
+            "{text:?} is no cluster id: 16 hexadecimal digits, with zeros in front where etcdctl \
+             shows fewer; `capvco-backup list` shows them"
+        )
+    })
+}
+
+/// A cluster by its id, or this node's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Id(u64),
+    Own,
+}
+
+fn whose(text: &str) -> Result<Whose, String> {
+    if text == "own" { Ok(Whose::Own) } else { cluster_id(text).map(Whose::Id) }
+}
+
+/// Which of several clusters below one prefix; a control-plane node may mean its own.
+#[derive(Debug, Clone, Args)]
+pub struct OwnClusterArgs {
+    /// The etcd cluster's id, 16 hexadecimal digits, as `list` shows it; `own`: this node's etcd
+    /// is asked for it
+    #[arg(long, value_name = "ID", value_parser = whose, help_heading = "Object storage")]
+    cluster: Option<Whose>,
+
+    #[command(flatten)]
+    etcd: EtcdArgs,
+}
+
+impl OwnClusterArgs {
+    /// The id, if any cluster is named.
+    pub async fn id(&self, session: &Session) -> Result<Option<u64>, Error> {
+        match self.cluster {
+            None => Ok(None),
+            Some(Whose::Id(id)) => Ok(Some(id)),
+            Some(Whose::Own) => {
+                let (given, clock) = (self.etcd.given(), clock::System::shared());
+                own_cluster(&given, clock, &session.cancel).await.map(Some)
+            }
+        }
+    }
+
+    /// Whether this node's own is meant.
+    pub fn is_own(&self) -> bool {
+        self.cluster == Some(Whose::Own)
+    }
 }
 
 /// How to reach etcd.

@@ -11,7 +11,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
 
-use crate::args::{ClusterArgs, S3Args};
+use crate::args::{OwnClusterArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct StatusFlags {
@@ -26,7 +26,7 @@ pub struct StatusFlags {
     textfile: Option<PathBuf>,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: OwnClusterArgs,
 
     #[command(flatten)]
     s3: S3Args,
@@ -47,7 +47,7 @@ fn prom(text: &str) -> Result<PathBuf, String> {
 pub async fn run(flags: &StatusFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
     let request = freshness::Request {
         target: flags.s3.target(session)?,
-        cluster: flags.cluster.cluster,
+        cluster: flags.cluster.id(session).await?,
         max_age: flags.max_age,
         textfile: flags.textfile.clone(),
     };

@@ -7,7 +7,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
 
-use crate::args::{ClusterArgs, IdentityArgs, S3Args};
+use crate::args::{IdentityArgs, OwnClusterArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct ListFlags {
@@ -19,7 +19,7 @@ pub struct ListFlags {
     identities: IdentityArgs,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: OwnClusterArgs,
 
     #[command(flatten)]
     s3: S3Args,
@@ -31,7 +31,7 @@ pub struct ListFlags {
 pub async fn run(flags: &ListFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
     let request = list::Request {
         target: flags.s3.target(session)?,
-        cluster: flags.cluster.cluster,
+        cluster: flags.cluster.id(session).await?,
         all_versions: flags.all_versions,
         identities: flags.identities.read(session).await?,
     };

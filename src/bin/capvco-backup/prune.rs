@@ -1,13 +1,13 @@
 //! The flags of `capvco-backup prune`.
 
-use capvco::backup::{Keep, UNLIMITED, Within, prune};
+use capvco::backup::{Error, Keep, UNLIMITED, Within, prune};
 use capvco::cli::{OutputArgs, Session};
 use capvco::clock;
 use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
 
-use crate::args::{ClusterArgs, S3Args};
+use crate::args::{OwnClusterArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct PruneFlags {
@@ -19,11 +19,16 @@ pub struct PruneFlags {
     #[arg(long)]
     allow_empty: bool,
 
+    /// The cluster that --cluster names is gone for good: all its backups go, the newest good one
+    /// as well, each when its lock is over; other clusters' are not touched
+    #[arg(long)]
+    cluster_is_gone: bool,
+
     #[command(flatten)]
     keep: KeepArgs,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: OwnClusterArgs,
 
     #[command(flatten)]
     s3: S3Args,
@@ -90,9 +95,14 @@ impl KeepArgs {
 }
 
 pub async fn run(flags: &PruneFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
+    if flags.cluster_is_gone && flags.cluster.is_own() {
+        let what = "a cluster that this node is a member of is not gone";
+        return Err(Error::asked(what, "name the one that is with --cluster ID").into());
+    }
     let request = prune::Request {
         target: flags.s3.target(session)?,
-        cluster: flags.cluster.cluster,
+        cluster: flags.cluster.id(session).await?,
+        gone: flags.cluster_is_gone,
         keep: flags.keep.keep(),
         allow_empty: flags.allow_empty,
         dry_run: flags.dry_run,

@@ -9,7 +9,7 @@ use capvco::fault::Fault;
 use capvco::report::Verdict;
 use clap::Args;
 
-use crate::args::{ClusterArgs, IdentityArgs, S3Args};
+use crate::args::{IdentityArgs, OwnClusterArgs, S3Args};
 
 #[derive(Debug, Args)]
 pub struct VerifyFlags {
@@ -34,7 +34,7 @@ pub struct VerifyFlags {
     identities: IdentityArgs,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: OwnClusterArgs,
 
     #[command(flatten)]
     s3: S3Args,
@@ -56,7 +56,7 @@ impl VerifyFlags {
 pub async fn run(flags: &VerifyFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
     let request = verify::Request {
         target: flags.s3.target(session)?,
-        cluster: flags.cluster.cluster,
+        cluster: flags.cluster.id(session).await?,
         which: flags.which(),
         quick: flags.quick,
         identities: flags.identities.read(session).await?,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::wording::moment;
 use super::{Error, Target};
 use crate::clock::Clock;
 use crate::s3::Bucket;
@@ -17,6 +18,8 @@ pub struct Looked {
     pub layout: Layout,
     /// What was found.
     pub catalog: Catalog,
+    /// The only cluster that was looked for, if it was one.
+    pub cluster: Option<ClusterId>,
 }
 
 /// Reads all backups of a target, or one cluster's.
@@ -28,9 +31,10 @@ pub async fn look(
     let bucket = target.open(clock).await?;
     let layout = Layout::new(&target.prefix);
     let doing = format!("cannot list the backups in {}", place(&bucket, &layout));
-    let catalog = Catalog::read(&bucket, &layout, cluster.map(ClusterId)).await;
+    let cluster = cluster.map(ClusterId);
+    let catalog = Catalog::read(&bucket, &layout, cluster).await;
     let catalog = catalog.map_err(Error::doing(doing))?;
-    Ok(Looked { bucket, layout, catalog })
+    Ok(Looked { bucket, layout, catalog, cluster })
 }
 
 /// `s3://bucket/prefix`, for sentences.
@@ -38,10 +42,28 @@ pub fn place(bucket: &Bucket, layout: &Layout) -> String {
     format!("s3://{}/{}", bucket.name(), layout.prefix())
 }
 
+/// What to add to a command that may mean several clusters; the newest first.
+pub fn say_whose(found: &[&Entry]) -> Vec<String> {
+    let mut found = found.to_vec();
+    found.sort_by_key(|entry| std::cmp::Reverse(entry.time()));
+    let line = |entry: &Entry| {
+        let node = entry.good().map(|(_, manifest)| format!(", of node {}", manifest.node));
+        let (cluster, time) = (entry.cluster, moment(entry.time()));
+        format!("say --cluster {cluster} for that of {time}{}", node.unwrap_or_default())
+    };
+    found.into_iter().map(line).collect()
+}
+
 impl Looked {
     /// `s3://bucket/prefix`, for sentences.
     pub fn place(&self) -> String {
         place(&self.bucket, &self.layout)
+    }
+
+    /// That there is none of what was looked for, such as `good backup`.
+    pub fn no(&self, what: &str) -> String {
+        let of = self.cluster.map(|cluster| format!(" of cluster {cluster}")).unwrap_or_default();
+        format!("there is no {what}{of} in {}", self.place())
     }
 
     /// The entries of these names; a name that several clusters have is refused.
@@ -54,17 +76,17 @@ impl Looked {
             self.catalog.entries.iter().filter(|entry| entry.slot.to_string() == name).collect();
         match found[..] {
             [] => Err(Error::not_found(
-                format!("there is no backup {name} in {}", self.place()),
+                self.no(&format!("backup {name}")),
                 "`capvco-backup list` shows their names",
             )),
             [one] => Ok(one),
             _ => {
                 let clusters: Vec<_> =
                     found.iter().map(|entry| entry.cluster.to_string()).collect();
-                Err(Error::asked(
-                    format!("{name} is a backup of the clusters {}", clusters.join(", ")),
-                    "say which one with --cluster ID",
-                ))
+                Err(Error::Asked {
+                    what: format!("{name} is a backup of the clusters {}", clusters.join(", ")),
+                    hints: say_whose(&found),
+                })
             }
         }
     }

@@ -133,10 +133,10 @@ fn choose(
                 found.insert(backup.clone(), clusters.into_values().flatten().collect());
             }
             several => {
-                return Err(Error::asked(
-                    format!("{backup} is a backup of the clusters {}", several.join(", ")),
-                    "say which one with --cluster ID",
-                ));
+                return Err(Error::Asked {
+                    what: format!("{backup} is a backup of the clusters {}", several.join(", ")),
+                    hints: several.iter().map(|id| format!("say --cluster {id}")).collect(),
+                });
             }
         }
     }

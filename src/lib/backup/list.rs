@@ -282,7 +282,11 @@ fn described(row: Row, manifest: &Manifest, request: &Request, now: Timestamp) -
 fn remarks(looked: &Looked, rows: &[Row], request: &Request) -> Vec<Remark> {
     let mut remarks = Vec::new();
     if rows.is_empty() {
-        remarks.push(Remark::Warning(format!("there is no backup in {}", looked.place())));
+        remarks.push(Remark::Warning(looked.no("backup")));
+        if looked.cluster.is_some() {
+            let hint = "leave --cluster out to see whose backups there are";
+            remarks.push(Remark::Hint(hint.to_owned()));
+        }
     }
     let count = |state: State| rows.iter().filter(|row| row.state == state).count();
     if count(State::Hidden) > 0 {

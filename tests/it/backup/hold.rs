@@ -47,10 +47,10 @@ async fn it_is_never_guessed_which_backup_is_meant() {
         put(&s3, cluster, "manifest.json");
     }
     let unclear = backup_at(&s3).words("hold add").arg(SLOT).run().await.expect(2);
-    unclear.says("00000000000000aa, 00000000000000bb").says("--cluster");
+    unclear.says("--cluster 00000000000000aa").says("--cluster 00000000000000bb");
     let absent = backup_at(&s3).words("hold add 20200101T000000Z").run().await.expect(3);
     absent.says("there is no backup 20200101T000000Z").says("list");
-    let clear = backup_at(&s3).words("hold add --cluster bb").arg(SLOT).run().await;
+    let clear = backup_at(&s3).words("hold add --cluster 00000000000000bb").arg(SLOT).run().await;
     clear.expect(0);
     assert!(held(&s3, CLUSTERS[1], "manifest.json") && !held(&s3, CLUSTERS[0], "manifest.json"));
 }

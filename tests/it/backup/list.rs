@@ -4,6 +4,7 @@ use capvco::s3::Mode;
 use capvco::snapshot::layout::ClusterId;
 use capvco::snapshot::pack::Layers;
 
+use crate::support::peers::etcd::Etcd;
 use crate::support::peers::s3::{BUCKET, S3, Seaweed, Versitygw};
 use crate::support::program::{backup, backup_at};
 use crate::support::stored::{Backup, CLUSTER, PUBLIC, Shelf, identity_file};
@@ -96,6 +97,52 @@ async fn an_empty_or_missing_bucket_is_told() {
     let prune = backup_at(&store).words("prune --keep-last 3").run().await.expect(3);
     prune.says("there is no backup in").says("--allow-empty");
     backup_at(&store).words("prune --keep-last 3 --allow-empty").run().await.expect(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_means_its_own_cluster_after_a_restore() {
+    let (store, etcd) = (Versitygw::start(), Etcd::start());
+    let shelf = Shelf::of(&store).await;
+    let status = etcd.etcdctl(&["endpoint", "status", "-w", "json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let own = status[0]["Status"]["header"]["cluster_id"].as_u64().unwrap();
+    shelf.store(&Backup::of(EARLY)).await;
+    let at_node = |words: &str| {
+        let program = backup_at(&store).env("ETCDCTL_ENDPOINTS", etcd.endpoint());
+        program.env("CAPVCO_BACKUP_MANIFESTS", "/nowhere").words(words)
+    };
+    let none = at_node("status --cluster own").run().await.expect(1);
+    none.says(&format!("there is no backup of cluster {} in", ClusterId(own)));
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    shelf.store(&Backup { cluster: ClusterId(own), ..Backup::of(&now) }).await;
+    at_node("status --max-age 1h").run().await.expect(1).says(&CLUSTER.to_string());
+    let done = at_node("status --max-age 1h --cluster own -output json").run().await.expect(0);
+    assert_eq!(done.json()["results"][0]["cluster"], ClusterId(own).to_string());
+    for verb in ["list", "verify --quick", "prune --keep-last 1"] {
+        let done = at_node(verb).words("--cluster own -output json").run().await.expect(0);
+        let rows = done.json()["results"].as_array().unwrap().clone();
+        assert!(rows.iter().all(|row| row["cluster"] == ClusterId(own).to_string()), "{verb}");
+    }
+    let down = at_node("status --cluster own").env("ETCDCTL_ENDPOINTS", "http://127.0.0.1:1");
+    down.run().await.expect(4).says("no member of etcd can be asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_clusters_id_is_none_and_a_cluster_without_backups_is_named() {
+    let store = Versitygw::start();
+    Shelf::of(&store).await.store(&Backup::of(EARLY)).await;
+    for verb in ["list", "status", "verify --quick", "prune --keep-last 1", "hold add x"] {
+        let part = backup_at(&store).words(verb).words("--cluster cdf8").run().await.expect(2);
+        part.says("16 hexadecimal digits");
+    }
+    for (verb, code) in [("list", 0), ("status", 1), ("verify --quick", 3)] {
+        let other = backup_at(&store).words(verb).words("--cluster 000000000000cdf8");
+        other
+            .run()
+            .await
+            .expect(code)
+            .says("there is no backup of cluster 000000000000cdf8 in s3:");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

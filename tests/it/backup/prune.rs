@@ -104,8 +104,43 @@ async fn the_newest_good_one_of_each_cluster_stays_whatever_the_rules_say() {
     assert_eq!(outcomes(&rows), [want, want].concat());
     assert_eq!(rows[1]["why"], "newest good, within 1h");
     assert_eq!(rows[0]["why"], "nothing newer is good");
-    let rows = prune(&store, "--keep-last 1 --cluster 2", 0).await;
+    let rows = prune(&store, "--keep-last 1 --cluster 0000000000000002", 0).await;
     assert_eq!(rows.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_gone_goes_with_its_newest_when_its_locks_are_over_and_no_other_does() {
+    let store = Versitygw::start();
+    let shelf = Shelf::of(&store).await;
+    let of = |cluster, slot| Backup { cluster: ClusterId(cluster), ..Backup::of(slot) };
+    let lock = Some((Mode::Governance, 1_924_992_000));
+    shelf.store(&of(1, "20261128T060000Z")).await;
+    shelf.store(&Backup { lock, ..of(1, "20261129T060000Z") }).await;
+    shelf.store(&of(1, "20261130T060000Z")).await;
+    shelf.store(&of(2, "20261128T060000Z")).await;
+    let gone = "--cluster 0000000000000001 --cluster-is-gone";
+
+    for (words, text) in [
+        ("--cluster-is-gone", "--cluster ID"),
+        ("--cluster own --cluster-is-gone", "is not gone"),
+        ("--cluster 0000000000000001 --cluster-is-gone --keep-last 1", "leave the rules out"),
+        ("--cluster 1 --cluster-is-gone", "16 hexadecimal digits"),
+    ] {
+        backup_at(&store).words("prune").words(words).run().await.expect(2).says(text);
+    }
+    let young = prune(&store, gone, 0).await;
+    assert!(outcomes(&young).iter().all(|row| row.ends_with("kept")), "of today: {young:?}");
+
+    grow_old(&store.data_dir(), 25);
+    let plan = prune(&store, &format!("{gone} --dry-run"), 0).await;
+    assert_eq!(plan[0]["why"], "its cluster is gone");
+    let rows = prune(&store, gone, 0).await;
+    let want = ["20261130T060000Z removed", "20261129T060000Z locked", "20261128T060000Z removed"];
+    assert_eq!(outcomes(&rows), want);
+    let left = keys(&shelf).await;
+    let of_one = left.iter().filter(|key| key.contains("/0000000000000001/"));
+    assert!(of_one.clone().all(|key| key.contains("20261129T060000Z")), "{left:?}");
+    assert_eq!((left.len(), of_one.count()), (4, 2), "what is locked, and the other cluster's");
 }
 
 #[tokio::test(flavor = "multi_thread")]

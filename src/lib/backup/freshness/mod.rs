@@ -151,7 +151,7 @@ pub async fn run(
         metrics::write(path, &text).map_err(|error| Error::file("write", path, error))?;
     }
     if seen.is_empty() {
-        remarks.push(Remark::Error(format!("there is no backup in {}", looked.place())));
+        remarks.push(Remark::Error(looked.no("backup")));
     }
     Ok(judge(&seen, request.max_age, now, remarks))
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use report::{PruneReport, Row};
 
-use self::plan::{Lock, Locks, Plan, Target as Object};
+use self::plan::{Lock, Locks, Plan, Rules, Target as Object};
 use super::choice::{Looked, look};
 use super::wording::at;
 use super::{Error, Target};
@@ -36,6 +36,8 @@ pub struct Request {
     pub target: Target,
     /// Only this cluster.
     pub cluster: Option<u64>,
+    /// That cluster is gone for good: no rule keeps anything of it, its newest neither.
+    pub gone: bool,
     /// The rules, for each cluster.
     pub keep: Keep,
     /// Nothing below the prefix is no error.
@@ -48,8 +50,23 @@ impl Request {
     /// The request, if there is any rule in it.
     ///
     /// # Errors
-    /// There is none: everything would be kept.
+    /// There is none: everything would be kept. Or a cluster is gone, and it is not said which.
     pub fn checked(self) -> Result<Self, Error> {
+        match (self.gone, self.cluster, self.keep.is_empty()) {
+            (true, None, _) => Err(Error::asked(
+                "--cluster-is-gone is said of no cluster",
+                "name it with --cluster ID, as `capvco-backup list` shows it",
+            )),
+            (true, Some(_), false) => Err(Error::asked(
+                "--cluster-is-gone leaves nothing that a rule could keep",
+                "leave the rules out; CAPVCO_BACKUP_KEEP_LAST and its like count, too",
+            )),
+            (true, Some(_), true) => Ok(self),
+            (false, ..) => self.with_rules(),
+        }
+    }
+
+    fn with_rules(self) -> Result<Self, Error> {
         if self.keep.is_empty() {
             return Err(Error::asked(
                 "no rule says what to keep",
@@ -96,11 +113,12 @@ async fn observe(request: &Request, clock: Arc<dyn Clock>) -> Result<(Looked, Pl
     };
     if looked.catalog.entries.is_empty() && unfinished.is_empty() && !request.allow_empty {
         return Err(Error::not_found(
-            format!("there is no backup in {}", looked.place()),
+            looked.no("backup"),
             "check --s3-prefix and --cluster; where none is expected yet, say --allow-empty",
         ));
     }
-    let plan = plan::plan(&looked.catalog, &unfinished, &looked.layout, &request.keep, now);
+    let rules = if request.gone { Rules::Gone } else { Rules::Keep(&request.keep) };
+    let plan = plan::plan(&looked.catalog, &unfinished, &looked.layout, rules, now);
     let locks = locks(&looked.bucket, plan.to_be_removed(), now).await?;
     Ok((looked, plan.with_locks(&locks)))
 }

@@ -95,18 +95,30 @@ pub enum Lock {
 /// The locks of versions; one that is not here has none.
 pub type Locks = BTreeMap<Target, Lock>;
 
+/// What decides about the backups of a cluster.
+#[derive(Debug, Clone, Copy)]
+pub enum Rules<'a> {
+    /// These, and the newest good one stays.
+    Keep(&'a Keep),
+    /// The cluster is gone: nothing of it is kept.
+    Gone,
+}
+
 /// Decides.
 pub fn plan(
     catalog: &Catalog,
     unfinished: &[Unfinished],
     layout: &Layout,
-    keep: &Keep,
+    rules: Rules<'_>,
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan { items: Vec::new(), strange: catalog.strange.len() };
     for cluster in catalog.clusters() {
         let entries: Vec<&Entry> = catalog.of(cluster).collect();
-        let decisions = of_cluster(catalog, &entries, keep, now);
+        let decisions = match rules {
+            Rules::Keep(keep) => of_cluster(catalog, &entries, keep, now),
+            Rules::Gone => entries.iter().map(|entry| of_gone(entry, now)).collect(),
+        };
         for (entry, (action, why)) in entries.iter().zip(decisions) {
             plan.items.extend(of_entry(entry, action, &why, now));
         }
@@ -189,6 +201,19 @@ fn of_cluster(
         (None, None) => bare(entries[at], now),
     };
     (0..entries.len()).map(one).collect()
+}
+
+/// Of a cluster that is gone even the newest good one goes; one of today says that it is not.
+fn of_gone(entry: &Entry, now: Timestamp) -> (Action, String) {
+    if is_bare(entry) {
+        bare(entry, now)
+    } else if entry.good().is_none() {
+        of_removed(entry, now)
+    } else if all_old(entry, now) {
+        (Action::Remove, "its cluster is gone".to_owned())
+    } else {
+        (Action::Keep, "younger than a day: its cluster is not gone".to_owned())
+    }
 }
 
 fn joined(reasons: &[Reason]) -> String {

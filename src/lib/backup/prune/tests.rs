@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::plan::{Action, Lock, Locks, Plan, What, plan};
+use super::plan::{Action, Lock, Locks, Plan, Rules, What, plan};
 use crate::s3::{Unfinished, Version};
 use crate::snapshot::catalog::{Catalog, NoManifest, assemble};
 use crate::snapshot::layout::{ClusterId, Layout, Slot};
@@ -80,7 +80,11 @@ impl Told {
     }
 
     fn plan(self, keep: &Keep) -> Plan {
-        plan(&self.catalog(), &[], &Layout::new("etcd"), keep, at(NOW))
+        plan(&self.catalog(), &[], &Layout::new("etcd"), Rules::Keep(keep), at(NOW))
+    }
+
+    fn plan_as_gone(self) -> Plan {
+        plan(&self.catalog(), &[], &Layout::new("etcd"), Rules::Gone, at(NOW))
     }
 }
 
@@ -136,6 +140,25 @@ fn each_cluster_has_its_own_newest() {
             "20261203T000000Z: keep (newest good, last)",
             "20261102T000000Z: keep (newest good, last)",
             "20261101T000000Z: remove (no rule keeps it)",
+        ]
+    );
+}
+
+#[test]
+fn of_a_cluster_that_is_gone_nothing_stays_but_what_is_of_today_or_not_understood() {
+    let mut told = Told::default();
+    told.good("20261209T120000Z");
+    told.good("20261203T000000Z");
+    told.flawed("20261202T000000Z", Flaw::NotOurs);
+    told.flawed("20261201T000000Z", Flaw::Newer(2));
+    assert_eq!(
+        lines(&told.plan_as_gone()),
+        [
+            "20261209T120000Z: keep (younger than a day: its cluster is not gone)",
+            "20261203T000000Z: remove (its cluster is gone)",
+            "20261202T000000Z: remove (not good: manifest: this is no manifest of capvco-backup)",
+            "20261201T000000Z: keep (not understood: manifest: version 2 is newer than this \
+             program knows (1))",
         ]
     );
 }
@@ -294,7 +317,8 @@ fn own_uploads_that_were_never_finished_are_swept_after_a_day() {
         upload(ours, "1970-01-01T00:00:00Z"),
         upload("etcd/0000000000000001/notes.txt", "2026-01-01T00:00:00Z"),
     ];
-    let plan = plan(&Catalog::default(), &uploads, &Layout::new("etcd"), &last(1), at(NOW));
+    let plan =
+        plan(&Catalog::default(), &uploads, &Layout::new("etcd"), Rules::Keep(&last(1)), at(NOW));
     assert_eq!((plan.items.len(), plan.strange), (1, 1));
     assert_eq!(plan.items[0].what, What::Upload);
     assert_eq!(plan.items[0].targets[0].version_id.as_deref(), Some("u"));

@@ -120,10 +120,7 @@ fn chosen<'a>(looked: &'a Looked, request: &Request) -> Result<Vec<&'a Entry>, E
         looked.catalog.entries.iter().filter(|entry| entry.good().is_some()).collect();
     if all.is_empty() {
         let hint = "check --s3-prefix and --cluster; `capvco-backup list` shows what is there";
-        return Err(Error::not_found(
-            format!("there is no good backup in {}", looked.place()),
-            hint,
-        ));
+        return Err(Error::not_found(looked.no("good backup"), hint));
     }
     Ok(all)
 }

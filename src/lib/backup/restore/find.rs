@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::request::{Source, Which};
-use crate::backup::choice::{Looked, look, place};
+use crate::backup::choice::{Looked, look, place, say_whose};
 use crate::backup::wording::moment;
 use crate::backup::{Error, Target};
 use crate::clock::Clock;
@@ -174,28 +174,21 @@ fn newest(
     let mut found = Vec::new();
     for cluster in looked.catalog.clusters() {
         let good = looked.catalog.of(cluster).filter(|entry| fits(entry)).find_map(|entry| {
-            let (record, manifest) = entry.good()?;
-            Some((cluster, entry, record, manifest))
+            let (record, _) = entry.good()?;
+            Some((entry, record))
         });
         found.extend(good);
     }
     match found[..] {
         [] => Ok(None),
-        [(_, entry, record, _)] => Ok(Some((entry, record))),
+        [found] => Ok(Some(found)),
         _ => {
-            let each = found.iter().map(|(cluster, entry, _, manifest)| {
-                let (node, time) = (&manifest.node, moment(entry.time()));
-                format!("{cluster} (newest {time}, node {node})")
-            });
-            Err(Error::declined(
-                format!(
-                    "there are backups of {} clusters in {}: {}",
-                    found.len(),
-                    looked.place(),
-                    each.collect::<Vec<_>>().join(", ")
-                ),
-                "say whose data is to be restored with --cluster ID",
-            ))
+            let entries: Vec<&Entry> = found.iter().map(|(entry, _)| *entry).collect();
+            let (count, place) = (found.len(), looked.place());
+            Err(Error::Declined {
+                what: format!("there are backups of {count} clusters in {place}"),
+                hints: say_whose(&entries),
+            })
         }
     }
 }
@@ -321,12 +314,12 @@ async fn object(
 
 fn nothing(looked: &Looked, which: &Which) -> Error {
     let what = match which {
-        Which::At(time) => format!("no good backup of {} or before", moment(*time)),
-        Which::Version(id) => format!("no backup with an object of version {id}"),
-        Which::Newest | Which::Object { .. } => "no good backup".to_owned(),
+        Which::At(time) => format!("good backup of {} or before", moment(*time)),
+        Which::Version(id) => format!("backup with an object of version {id}"),
+        Which::Newest | Which::Object { .. } => "good backup".to_owned(),
     };
     Error::not_found(
-        format!("there is {what} in {}", looked.place()),
+        looked.no(&what),
         "`capvco-backup list --all-versions` shows what there is; check --s3-prefix and --cluster",
     )
 }

@@ -99,7 +99,10 @@ fn check_out(request: &Request) -> Result<(), Error> {
 type Seen = (Vec<(Candidate, Client)>, Vec<String>);
 
 /// Members that answer, and what is wrong with the others.
-async fn members(access: &Access, clock: &Arc<dyn Clock>) -> Result<Seen, Error> {
+pub(in crate::backup) async fn members(
+    access: &Access,
+    clock: &Arc<dyn Clock>,
+) -> Result<Seen, Error> {
     let asked = access.endpoints.iter().map(|endpoint| ask(access, endpoint, clock));
     let (mut members, mut errors) = (Vec::new(), Vec::new());
     for answer in join_all(asked).await {

@@ -175,7 +175,7 @@ fn no_members() -> Error {
     Error::declined("there is no member to take a snapshot of", "name one with --endpoints")
 }
 
-fn of_one_cluster(candidates: &[Candidate]) -> Result<(), Error> {
+pub(in crate::backup) fn of_one_cluster(candidates: &[Candidate]) -> Result<(), Error> {
     let Some(first) = candidates.first() else { return Ok(()) };
     let stranger = candidates.iter().find(|c| c.status.cluster_id != first.status.cluster_id);
     let Some(stranger) = stranger else { return Ok(()) };

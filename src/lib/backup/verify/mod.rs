@@ -105,7 +105,7 @@ fn choose<'a>(looked: &'a Looked, which: &Which) -> Result<Vec<&'a Entry>, Error
     };
     if chosen.is_empty() {
         let hint = "check --s3-prefix and --cluster; `capvco-backup list` shows what is there";
-        return Err(Error::not_found(format!("there is no backup in {}", looked.place()), hint));
+        return Err(Error::not_found(looked.no("backup"), hint));
     }
     Ok(chosen)
 }

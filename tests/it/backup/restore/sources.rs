@@ -114,9 +114,9 @@ async fn whose_data_is_restored_is_never_guessed() {
     let path = lab.desk.path("db");
     let done = lab.restore().arg("--db").arg(&path).run().await.expect(3);
     assert!(!path.exists());
-    let done = done.says("there are backups of 2 clusters").says("--cluster ID");
-    let start = done.err.find("s3://").unwrap();
-    let id = &done.err[start..].split(": ").nth(1).unwrap()[..16];
+    let done = done.says("there are backups of 2 clusters").says("hint: say --cluster ");
+    let start = done.err.find("--cluster ").unwrap() + "--cluster ".len();
+    let id = &done.err[start..][..16];
     let done = lab.restore().arg("--cluster").arg(id).arg("--db").arg(&path).run().await;
     assert_eq!(restored(done)["cluster"], id);
 }
