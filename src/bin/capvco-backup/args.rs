@@ -7,7 +7,7 @@ use capvco::backup::{
     AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Mode, Recipients, S3Config,
     Target, identities, own_cluster, recipients,
 };
-use capvco::cli::args::{duration, size, time_limit};
+use capvco::cli::args::{duration, rate, stall_limit, time_limit};
 use capvco::cli::passphrase::{NoPassphrase, passphrase};
 use capvco::cli::{Session, env};
 use capvco::clock;
@@ -52,11 +52,11 @@ pub struct S3Args {
     s3_checksum: ChecksumKind,
 
     /// Send and receive no more than this in a second, such as 20MiB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
     limit_rate: Option<u64>,
 
     /// How long the server may take or give nothing at all
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time_limit)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = stall_limit)]
     stall_timeout: Duration,
 }
 
@@ -256,9 +256,16 @@ impl RecipientArgs {
         (self.recipient.clone(), self.recipients_file.clone())
     }
 
-    /// All keys that are given; none where there are none.
-    pub fn read(&self, session: &Session) -> Result<Option<Recipients>, Error> {
-        let (all, remarks) = recipients::read(&self.recipient, &self.recipients_file)?;
+    /// All keys that are given; none where there are none. A file may be a pipe that nobody
+    /// fills, so that Ctrl-C ends the waiting.
+    pub async fn read(&self, session: &Session) -> Result<Option<Recipients>, Error> {
+        let (keys, files) = self.given();
+        let reading = tokio::task::spawn_blocking(move || recipients::read(&keys, &files));
+        let Some(read) = session.cancel.run_until_cancelled(reading).await else {
+            return Err(Error::Interrupted("while the recipients were read"));
+        };
+        let read = read.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()));
+        let (all, remarks) = read?;
         for remark in &remarks {
             session.progress.warn(remark);
         }

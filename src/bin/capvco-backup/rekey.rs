@@ -44,7 +44,7 @@ pub struct RekeyFlags {
 
 impl RekeyFlags {
     async fn request(&self, session: &Session) -> Result<rekey::Request, Error> {
-        let recipients = self.recipients.read(session)?.ok_or_else(|| {
+        let recipients = self.recipients.read(session).await?.ok_or_else(|| {
             Error::asked(
                 "no recipient is given",
                 "say --recipient KEY or --recipients-file FILE: all whom it is to be encrypted to",

@@ -107,9 +107,9 @@ struct NodeArgs {
 }
 
 impl SnapshotFlags {
-    fn request(&self, session: &Session) -> Result<Request, Error> {
+    async fn request(&self, session: &Session) -> Result<Request, Error> {
         let store = if self.s3.is_given() { Some(self.s3.target(session)?) } else { None };
-        let recipients = self.recipients.read(session)?;
+        let recipients = self.recipients.read(session).await?;
         let level = (!self.no_compress).then_some(self.compression_level);
         Request {
             etcd: self.etcd.given(),
@@ -139,7 +139,7 @@ impl SnapshotFlags {
 }
 
 pub async fn run(flags: &SnapshotFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
-    let request = flags.request(session)?;
+    let request = flags.request(session).await?;
     let (clock, progress) = (clock::System::shared(), session.progress.clone());
     let run = snapshot::run(&request, clock, progress, &session.cancel);
     let report = Box::pin(run).await?;

@@ -208,7 +208,10 @@ impl CloudArgs {
     }
 }
 
-/// A length of time: `90s`, `5m`, `2h`, `1h30m`, `1.5s`, `250ms`.
+/// The longest length of time: a hundred years, as long as object storage locks anything.
+const LONGEST: Duration = Duration::from_hours(36_500 * 24);
+
+/// A length of time: `90s`, `5m`, `2h`, `1h30m`, `1.5s`, `250ms`; a hundred years at most.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let problem = || format!("{text:?} is no length of time; write 90s, 5m, 2h or 1h30m");
     let mut total = 0.0;
@@ -227,9 +230,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         rest = tail;
     }
     if text.is_empty() {
-        Err(problem())
-    } else {
-        Duration::try_from_secs_f64(total).map_err(|_| problem())
+        return Err(problem());
+    }
+    match Duration::try_from_secs_f64(total) {
+        Ok(time) if time <= LONGEST => Ok(time),
+        _ => Err(format!("{text:?} is longer than a hundred years (36500d)")),
     }
 }
 
@@ -237,6 +242,25 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn time_limit(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if time.is_zero() { Err(format!("{text:?} leaves no time at all")) } else { Ok(time) }
+}
+
+/// How long the other side may stand still: no less than it takes to answer, and no more than
+/// anybody waits.
+pub fn stall_limit(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if (Duration::from_secs(1)..=Duration::from_hours(24)).contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("{text:?} is not between 1s and 24h"))
+    }
+}
+
+/// Bytes a second, so many that something gets there.
+pub fn rate(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes if bytes >= 1 << 10 => Ok(bytes),
+        _ => Err(format!("{text:?} a second would take for ever; write 1KiB or more")),
+    }
 }
 
 /// An amount of data in bytes: `1048576`, `64MiB`, `10GiB`, `5GB`.
@@ -311,6 +335,26 @@ mod tests {
     fn a_limit_of_no_time_is_refused() {
         for (text, good) in [("1ms", true), ("2h", true), ("0s", false), ("0h0m", false)] {
             assert_eq!(time_limit(text).is_ok(), good, "{text}");
+        }
+        let table = [("1s", true), ("24h", true), ("999ms", false), ("0s", false), ("25h", false)];
+        for (text, good) in table {
+            assert_eq!(stall_limit(text).is_ok(), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_beyond_all_use_is_refused_with_the_longest_there_is() {
+        assert!(duration("36500d").is_ok());
+        for text in ["36501d", "9999999d", "9999999999999999999999h"] {
+            let told = duration(text).unwrap_err();
+            assert!(told.contains("36500d"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_rate_at_which_nothing_gets_anywhere_is_refused() {
+        for (text, good) in [("0", false), ("1023", false), ("1KiB", true), ("20MiB", true)] {
+            assert_eq!(rate(text).is_ok(), good, "{text}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -217,9 +218,9 @@ where
     let runtime =
         runtime.enable_all().build().expect("a process that may not start threads can do nothing");
     let ended = runtime.block_on(async {
-        let stopped = Arc::clone(screen);
-        tokio::spawn(signals::obey(Arc::clone(screen), move || stop(&stopped, &cancel)));
-        tokio::spawn(beat(Arc::clone(screen), program));
+        let beats = Arc::default();
+        tokio::spawn(beat(Arc::clone(screen), program, Arc::clone(&beats)));
+        watch(program, screen, cancel, beats);
         body().await
     });
     // A blocked read of stdin must not keep a finished program alive.
@@ -227,10 +228,41 @@ where
     ended
 }
 
-async fn beat(screen: Arc<Screen>, program: Program) {
+async fn beat(screen: Arc<Screen>, program: Program, beats: Arc<AtomicU64>) {
     loop {
         (program.pause)(Duration::from_secs(1)).await;
         screen.beat();
+        beats.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How long a program that was asked to stop may show no sign of life.
+const DEAF: Duration = Duration::from_secs(8);
+
+/// Listens for signals in a thread of its own, so that they are heard even while another one is
+/// stuck in the system (in a read from a dead server's disk): such a program is ended.
+fn watch(program: Program, screen: &Arc<Screen>, cancel: CancellationToken, beats: Arc<AtomicU64>) {
+    let screen = Arc::clone(screen);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else {
+            return screen.warn("signals cannot be caught: Ctrl-C ends the program at once");
+        };
+        let stopped = Arc::clone(&screen);
+        let asked = move || {
+            stop(&stopped, &cancel);
+            tokio::spawn(end_if_deaf(program, Arc::clone(&stopped), Arc::clone(&beats)));
+        };
+        runtime.block_on(signals::obey(screen, asked));
+    });
+}
+
+async fn end_if_deaf(program: Program, screen: Arc<Screen>, beats: Arc<AtomicU64>) {
+    let before = beats.load(Ordering::Relaxed);
+    (program.pause)(DEAF).await;
+    if beats.load(Ordering::Relaxed) == before {
+        screen.warn("the program is stuck in a read or write that does not end: it is ended");
+        std::process::exit(i32::from(exit::KILLED));
     }
 }
 

@@ -5,10 +5,16 @@ use std::sync::Arc;
 use super::progress::Screen;
 use crate::progress::Progress as _;
 
+/// What the kernel sends where a file grows too large, on all Linux but MIPS.
+#[cfg(unix)]
+const SIGXFSZ: i32 = 25;
+
 /// Calls `stop` at every signal that asks the program to end.
 #[cfg(unix)]
 pub(super) async fn obey(screen: Arc<Screen>, stop: impl Fn()) {
     use tokio::signal::unix::{SignalKind, signal};
+    // Caught, it no longer kills: a file that grows beyond `ulimit -f` is an error of the write.
+    let _too_large = signal(SignalKind::from_raw(SIGXFSZ));
     let mut hangup = if hangup_counts() { signal(SignalKind::hangup()).ok() } else { None };
     let both = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     let (Ok(mut interrupt), Ok(mut terminate)) = both else {

@@ -12,6 +12,7 @@ use super::error::{Error, Kind};
 use super::judge;
 use super::put::etag;
 use super::retry::MOST_TRIES;
+use super::wire::LEAST;
 
 /// An object's bytes, or a range of them.
 #[derive(Debug)]
@@ -25,8 +26,10 @@ pub struct Body {
     size: u64,
     position: u64,
     stream: Option<ByteStream>,
-    /// Broken connections since the last byte.
+    /// Broken connections since [`LEAST`] bytes came without one.
     broken: u32,
+    /// Bytes since the last of them.
+    unbroken: u64,
 }
 
 impl Bucket {
@@ -48,6 +51,7 @@ impl Bucket {
             position: 0,
             stream: None,
             broken: 0,
+            unbroken: 0,
         };
         let header = len.map(|len| format!("bytes={start}-{}", start + len.saturating_sub(1)));
         let reply = body.ask(header).await?;
@@ -103,7 +107,11 @@ impl Body {
     }
 
     fn took(&mut self, bytes: Bytes) -> Result<Bytes, Error> {
-        self.broken = 0;
+        self.unbroken += bytes.len() as u64;
+        // A byte a connection is no progress.
+        if self.unbroken >= LEAST {
+            self.broken = 0;
+        }
         self.position += bytes.len() as u64;
         if self.position > self.size {
             let why = format!("more came than the {} bytes it said", self.size);
@@ -116,11 +124,13 @@ impl Body {
     fn broke(&mut self, error: Option<&(dyn std::error::Error + 'static)>) -> Result<(), Error> {
         self.stream = None;
         self.broken += 1;
+        self.unbroken = 0;
         let why = format!("it ended after {} of {} bytes", self.position, self.size);
         tracing::debug!(key = self.key, why, tries = self.broken, "s3 body broke");
         let trouble = error.map(judge::broken_body);
-        let stalled = trouble.as_ref().is_some_and(|t| t.kind == Kind::Stalled) && self.broken > 1;
-        if self.broken < MOST_TRIES && !stalled {
+        let stalled =
+            trouble.as_ref().is_some_and(|t| matches!(t.kind, Kind::Stalled | Kind::Slow));
+        if self.broken < MOST_TRIES && !(stalled && self.broken > 1) {
             return Ok(());
         }
         let at = self.bucket.at(&self.key);
@@ -155,7 +165,7 @@ impl Body {
     }
 
     async fn ask(&self, range: Option<String>) -> Result<GetObjectOutput, Error> {
-        let call = Call::new("read the object", self.bucket.at(&self.key));
+        let call = Call::new("read the object", self.bucket.at(&self.key)).stream();
         let request = self.bucket.client().get_object().bucket(self.bucket.name());
         let request = request
             .key(&self.key)

@@ -12,7 +12,7 @@ use super::client::Bucket;
 use super::error::Error;
 use super::judge;
 use super::retry::{self, Next, Situation};
-use super::wire::{Achieved, Attempt};
+use super::wire::{Achieved, Attempt, LIST, Reply, SMALL};
 
 /// What is done, to what, and how patiently.
 #[derive(Debug, Clone)]
@@ -22,17 +22,29 @@ pub struct Call {
     /// How much longer than other calls the store may take for it.
     factor: u32,
     most_tries: u32,
+    reply: Reply,
 }
 
 impl Call {
     /// `operation` in words, such as `store the object`; `target` such as `s3://b/k`.
     pub fn new(operation: &'static str, target: impl Into<String>) -> Self {
-        Self { operation, target: target.into(), factor: 1, most_tries: retry::MOST_TRIES }
+        let most_tries = retry::MOST_TRIES;
+        Self { operation, target: target.into(), factor: 1, most_tries, reply: SMALL }
     }
 
     /// The store may work on it for long without a word.
     pub fn slow(self) -> Self {
         Self { factor: 5, ..self }
+    }
+
+    /// Its reply is a page of a list.
+    pub fn list(self) -> Self {
+        Self { reply: LIST, ..self }
+    }
+
+    /// Its reply is an object's bytes.
+    pub fn stream(self) -> Self {
+        Self { reply: Reply::Stream, ..self }
     }
 
     /// Worth no more than `tries` tries.
@@ -62,14 +74,28 @@ impl Bucket {
         S: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
+        self.run_counted(call, send).await.map(|(done, _)| done)
+    }
+
+    /// The same, with the tries that it took.
+    pub(super) async fn run_counted<T, E, F, S>(
+        &self,
+        call: &Call,
+        send: F,
+    ) -> Result<(T, u32), Error>
+    where
+        F: Fn(Arc<Attempt>) -> S,
+        S: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
         let clock = self.clock();
         let (start, budget) = (clock.elapsed(), self.stall_timeout() * call.factor);
         let achieved = Arc::new(Achieved::new(clock.clone()));
-        let mut tries = 1;
+        let (mut tries, mut doubtful) = (1, false);
         loop {
             let began = clock.elapsed();
             // Half of it, so that a connection that died silently is replaced in time.
-            let attempt = Attempt::new(budget / 2, achieved.clone());
+            let attempt = Attempt::new(budget / 2, call.reply, achieved.clone());
             let trouble = match send(attempt).await {
                 Ok(done) => {
                     tracing::debug!(
@@ -78,10 +104,11 @@ impl Bucket {
                         ms = clock.elapsed().saturating_sub(began).as_millis(),
                         "s3"
                     );
-                    return Ok(done);
+                    return Ok((done, tries));
                 }
                 Err(error) => judge::read(&error, clock.unix()),
             };
+            doubtful |= trouble.is_doubtful();
             let next = if tries >= call.most_tries {
                 Next::GiveUp
             } else {
@@ -100,7 +127,8 @@ impl Bucket {
             );
             let Next::Retry(wait) = next else {
                 let spent = clock.elapsed().saturating_sub(start);
-                return Err(trouble.error(call.operation, &call.target).after(tries, spent));
+                let error = trouble.error(call.operation, &call.target);
+                return Err(error.after(tries, spent).doubtful(doubtful));
             };
             clock.sleep(wait).await;
             tries += 1;

@@ -29,6 +29,7 @@ use super::error::{Error, Kind};
 use super::names::Names;
 use super::pace::Pace;
 use super::roots;
+use super::settings::{self, Checked, off_thread};
 use super::wire::Wire;
 use crate::clock::Clock;
 
@@ -87,22 +88,31 @@ impl Bucket {
     /// # Errors
     /// [`Kind::Setting`] where the endpoint, region, CA file or name cannot be used.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        check(&config)?;
-        let connector = connector(&config)?;
+        settings::check(&config)?;
+        let given = config.clone();
+        let connector = off_thread(async move { connector(&given) }).await?;
         let pace = config.limit_rate.map(Pace::new);
         let wire = Wire::new(connector, clock.clone(), pace);
-        let shared = shared(&config, &wire, &clock).await;
+        let (given, way, time) = (config.clone(), wire.clone(), clock.clone());
+        let shared = off_thread(async move { shared(&given, &way, &time).await }).await;
         let endpoint = config.endpoint.clone().or_else(|| endpoint_of(&shared));
+        if let Some(url) = &endpoint {
+            let origin = "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url";
+            settings::endpoint(url, origin, &config.bucket)?;
+        }
         let Some(region) = shared.region().map(ToString::to_string) else {
             return Err(Error::new("use", "the bucket's region", Kind::Setting).with_message(
                 "it is not known: give --s3-region, AWS_REGION or a profile with one",
             ));
         };
-        let sdk = aws_sdk_s3::config::Builder::from(&shared)
-            .force_path_style(config.path_style.unwrap_or(endpoint.is_some()))
-            .build();
+        settings::region(&region, "AWS_REGION, AWS_DEFAULT_REGION or the profile")?;
+        let mut sdk = aws_sdk_s3::config::Builder::from(&shared)
+            .force_path_style(config.path_style.unwrap_or(endpoint.is_some()));
+        if let Some(keys) = shared.credentials_provider() {
+            sdk = sdk.credentials_provider(Checked(keys));
+        }
         let inner = Inner {
-            client: Client::from_conf(sdk),
+            client: Client::from_conf(sdk.build()),
             name: config.bucket,
             region,
             endpoint,
@@ -190,39 +200,6 @@ impl Bucket {
     }
 }
 
-fn check(config: &Config) -> Result<(), Error> {
-    let refuse =
-        |what: String, why: &str| Err(Error::new("use", what, Kind::Setting).with_message(why));
-    if config.bucket.is_empty() || config.bucket.contains(['/', ' ']) {
-        return refuse(format!("bucket {:?}", config.bucket), "no bucket can have this name");
-    }
-    let Some(endpoint) = &config.endpoint else { return Ok(()) };
-    let shown = format!("S3 endpoint {}", redacted(endpoint));
-    match url::Url::parse(endpoint) {
-        Err(_) => refuse(shown, "it is no URL; write it as https://HOST[:PORT]"),
-        Ok(url) if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() => {
-            refuse(shown, "write it as https://HOST[:PORT]")
-        }
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => refuse(
-            shown,
-            "credentials do not belong there: use AWS_ACCESS_KEY_ID and \
-                           AWS_SECRET_ACCESS_KEY",
-        ),
-        Ok(url) if url.query().is_some() || url.fragment().is_some() => {
-            refuse(shown, "it may have no query; write it as https://HOST[:PORT]")
-        }
-        Ok(_) => Ok(()),
-    }
-}
-
-/// What may be shown of an endpoint that may hold credentials by mistake.
-fn redacted(endpoint: &str) -> String {
-    match endpoint.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => endpoint.to_owned(),
-    }
-}
-
 fn connector(config: &Config) -> Result<SharedHttpConnector, Error> {
     // As other programs do: what runs on this machine is not reached through a proxy.
     let proxy = if config.endpoint.as_deref().is_some_and(is_loopback) {
@@ -304,27 +281,6 @@ async fn region(config: &Config) -> Option<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_endpoint_is_checked_before_anything_is_sent() {
-        for (endpoint, why) in [
-            ("https://s3.example", None),
-            ("http://127.0.0.1:7070/", None),
-            ("s3.example", Some("it is no URL")),
-            ("ftp://s3.example", Some("https://HOST")),
-            ("https://AKID:secret@s3.example", Some("AWS_ACCESS_KEY_ID")),
-            ("https://s3.example/?x=1", Some("no query")),
-        ] {
-            let mut config = Config::new("b");
-            config.endpoint = Some(endpoint.to_owned());
-            let error = check(&config).err().map(|error| error.to_string());
-            assert_eq!(error.is_some(), why.is_some(), "{endpoint}: {error:?}");
-            let error = error.unwrap_or_default();
-            assert!(error.contains(why.unwrap_or_default()), "{endpoint}: {error}");
-            assert!(!error.contains("secret"), "{error}");
-        }
-        assert!(check(&Config::new("a/b")).is_err() && check(&Config::new("")).is_err());
-    }
 
     #[test]
     fn what_runs_here_needs_no_proxy() {

@@ -21,6 +21,8 @@ pub enum Kind {
     Tls,
     /// Nothing moved for as long as the stall timeout allows.
     Stalled,
+    /// So little moved that it would take for ever.
+    Slow,
     /// The connection broke before the reply was complete.
     Lost,
     /// The store answered with this status and code, not 2xx. A HEAD has no body and so no code.
@@ -61,6 +63,8 @@ struct Inner {
     reply: Option<String>,
     tries: u32,
     spent: Duration,
+    doubtful: bool,
+    left: Vec<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -75,6 +79,8 @@ impl Error {
             reply: None,
             tries: 1,
             spent: Duration::ZERO,
+            doubtful: false,
+            left: Vec::new(),
             source: None,
         }))
     }
@@ -111,6 +117,29 @@ impl Error {
         self.0.tries = tries;
         self.0.spent = spent;
         self
+    }
+
+    pub(super) fn doubtful(mut self, doubtful: bool) -> Self {
+        self.0.doubtful = doubtful;
+        self
+    }
+
+    pub(super) fn with_left(mut self, what: String) -> Self {
+        self.0.left.push(what);
+        self
+    }
+
+    /// Whether the store may have done it all the same: the reply to one of the tries was lost,
+    /// or says nothing.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.0.doubtful
+    }
+
+    /// What may be in the bucket although the call failed.
+    #[must_use]
+    pub fn left(&self) -> &[String] {
+        &self.0.left
     }
 
     /// The operation in words, such as `store the object`.
@@ -212,6 +241,7 @@ fn what(kind: &Kind) -> Option<String> {
         Kind::Connect => "no connection",
         Kind::Tls => "no secure connection",
         Kind::Stalled => "nothing moved any more",
+        Kind::Slow => "the reply comes too slowly",
         Kind::Lost => "the connection broke before the reply was complete",
         Kind::Garbled => "the reply cannot be understood",
         Kind::Damaged => "what came is not whole",
@@ -241,6 +271,7 @@ impl Fault for Error {
             Kind::Name
             | Kind::Connect
             | Kind::Stalled
+            | Kind::Slow
             | Kind::Lost
             | Kind::Garbled
             | Kind::Damaged
@@ -278,7 +309,7 @@ fn own_hint(kind: &Kind) -> Option<&'static str> {
              authority's certificate with --s3-ca-file; else check scheme, host and port of \
              --s3-endpoint and this machine's clock."
         }
-        Kind::Stalled => {
+        Kind::Stalled | Kind::Slow => {
             "The store or the way to it stands still; --stall-timeout gives it more time."
         }
         Kind::Garbled => {
@@ -329,6 +360,7 @@ mod tests {
             (Kind::Connect, Class::Transient, Some("HTTPS_PROXY")),
             (Kind::Tls, Class::Refused, Some("--s3-ca-file")),
             (Kind::Stalled, Class::Transient, Some("--stall-timeout")),
+            (Kind::Slow, Class::Transient, Some("--stall-timeout")),
             (Kind::Lost, Class::Transient, None),
             (Kind::Garbled, Class::Transient, Some("--s3-endpoint")),
             (Kind::Incomplete, Class::Transient, Some("pages")),

@@ -9,7 +9,8 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use super::codes;
 use super::error::{Error, Kind};
 use super::retry::{self, Failure};
-use super::wire::Stalled;
+use super::settings::Unusable;
+use super::wire::{Oversize, Slow, Stalled};
 use crate::fault::words;
 
 /// The longest sentence of a store that is repeated, in characters.
@@ -34,6 +35,16 @@ impl Trouble {
     fn new(kind: Kind, failure: Failure) -> Self {
         let (message, request_id, retry_after, reply) = (None, None, None, None);
         Self { kind, failure, message, request_id, retry_after, reply }
+    }
+
+    /// Whether the store may have done it all the same.
+    pub fn is_doubtful(&self) -> bool {
+        // 503 is a store that has not begun.
+        if matches!(self.kind, Kind::Refused { status: 503, .. }) {
+            return false;
+        }
+        matches!(self.kind, Kind::Slow | Kind::Garbled)
+            || matches!(self.failure, Failure::Lost | Failure::Stalled | Failure::Unavailable)
     }
 
     /// The error of a call that is not tried again.
@@ -79,11 +90,23 @@ where
 
 /// A body that broke while it was read.
 pub fn broken_body(error: &(dyn std::error::Error + 'static)) -> Trouble {
-    let stalled = in_chain(error, <dyn std::error::Error>::is::<Stalled>);
-    let (kind, failure) =
-        if stalled { (Kind::Stalled, Failure::Stalled) } else { (Kind::Lost, Failure::Lost) };
+    let (kind, failure) = on_the_wire(error).unwrap_or((Kind::Lost, Failure::Lost));
     let message = says(&kind, error);
     Trouble { message, ..Trouble::new(kind, failure) }
+}
+
+/// What our own watch over the wire has found.
+fn on_the_wire(error: &(dyn std::error::Error + 'static)) -> Option<(Kind, Failure)> {
+    if in_chain(error, <dyn std::error::Error>::is::<Stalled>) {
+        Some((Kind::Stalled, Failure::Stalled))
+    } else if in_chain(error, <dyn std::error::Error>::is::<Slow>) {
+        // It has had more time than any stall.
+        Some((Kind::Slow, Failure::Final))
+    } else if in_chain(error, <dyn std::error::Error>::is::<Oversize>) {
+        Some((Kind::Garbled, Failure::Garbled))
+    } else {
+        None
+    }
 }
 
 fn without_reply<E, R>(error: &SdkError<E, R>) -> (Kind, Failure)
@@ -92,8 +115,10 @@ where
 {
     let any = |is: &dyn Fn(&(dyn std::error::Error + 'static)) -> bool| in_chain(error, is);
     let text = |word: &'static str| any(&move |e| e.to_string().contains(word));
-    if any(&|e| e.is::<Stalled>()) {
-        (Kind::Stalled, Failure::Stalled)
+    if let Some(found) = on_the_wire(error) {
+        found
+    } else if any(&|e| e.is::<Unusable>()) {
+        (Kind::Setting, Failure::Final)
     } else if text("credential") || text("identity") {
         (Kind::Credentials, Failure::Final)
     } else if any(&|e| e.is::<ResolveDnsError>()) || text("dns error") {

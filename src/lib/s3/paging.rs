@@ -5,6 +5,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+/// The longest list that is kept, in entries: that of hundreds of thousands of backups.
+const MOST: usize = 1_000_000;
+
 /// Where a page begins: after a key and one of its versions or uploads.
 pub type Marker = (Option<String>, Option<String>);
 
@@ -45,6 +48,8 @@ impl<K: Eq + Hash> Paging<K> {
         }
         let marker = if marker.0.is_some() { Some(marker) } else { last };
         match marker {
+            // A list without an end would be kept in memory all the same.
+            _ if self.seen.len() > MOST => Next::Stuck,
             // The same page would come again.
             Some(marker) if self.markers.insert(marker.clone()) => Next::Page(marker),
             _ => Next::Stuck,
@@ -118,5 +123,11 @@ mod tests {
             (vec![1, 2], true, marker(name, "v"))
         });
         assert_eq!(cycle, (vec![1, 2], false));
+        let step = u32::try_from(MOST / 50).unwrap();
+        let endless = run(|n, _| {
+            let first = u32::try_from(n).unwrap() * step;
+            ((first..first + step).collect(), true, marker(&n.to_string(), "v"))
+        });
+        assert!(!endless.1 && endless.0.len() <= MOST + MOST / 50);
     }
 }

@@ -20,7 +20,7 @@ pub struct Unfinished {
 impl Bucket {
     /// The unfinished uploads whose keys begin with `prefix`.
     pub async fn unfinished(&self, prefix: &str) -> Result<Vec<Unfinished>, Error> {
-        let call = Call::new("list unfinished uploads", self.at(prefix));
+        let call = Call::new("list unfinished uploads", self.at(prefix)).list();
         let (mut paging, mut all) = (Paging::new(), Vec::new());
         let mut at: Marker = (None, None);
         loop {

@@ -96,10 +96,27 @@ impl Target {
     ) -> Result<Self, Error> {
         let call = Call::new("begin the upload", bucket.at(&key));
         let request = create_request(bucket, &key, &put, sum);
-        let sent = bucket.run(&call, |try_| call::of(request.clone().customize(), try_).send());
-        let id = sent.await?.upload_id().map(Arc::from);
+        let send = |try_| call::of(request.clone().customize(), try_).send();
+        let (reply, tries) = match bucket.run_counted(&call, send).await {
+            Ok(done) => done,
+            Err(error) => return Err(Self::not_begun(bucket, &key, error).await),
+        };
+        let id: Option<Arc<str>> = reply.upload_id().map(Arc::from);
         let id = id.ok_or_else(|| call.error(Kind::Garbled).with_message("it names no upload"))?;
+        if tries > 1
+            && let Err(failed) = bucket.abort_others(&key, Some(&id)).await
+        {
+            tracing::debug!(%failed, "uploads whose ids were lost may be left");
+        }
         Ok(Self { bucket: bucket.clone(), key, id, put, sum })
+    }
+
+    /// The error, with what may be left where replies were lost.
+    async fn not_begun(bucket: &Bucket, key: &str, error: Error) -> Error {
+        if !error.is_doubtful() || bucket.abort_others(key, None).await.is_ok() {
+            return error;
+        }
+        error.with_left(format!("an unfinished upload of {key} (it may be there: no reply says)"))
     }
 
     async fn send(self, number: i32, bytes: Bytes) -> Result<CompletedPart, Error> {
@@ -144,7 +161,7 @@ impl Target {
 
     /// Whether the store still lists parts. Who may not look believes the abort.
     async fn has_parts(&self) -> bool {
-        let call = Call::new("list the parts", self.bucket.at(&self.key)).tries(2);
+        let call = Call::new("list the parts", self.bucket.at(&self.key)).list().tries(2);
         let request = self
             .bucket
             .client()
@@ -236,9 +253,13 @@ impl Upload {
 
     /// Waits for all parts and makes the object of them. Where it fails the upload is aborted.
     pub async fn finish(mut self) -> Result<Stored, Error> {
-        let finished = self.complete().await;
-        if finished.is_err() {
-            self.stop().await.ok();
+        let mut finished = self.complete().await;
+        if let Err(error) = finished {
+            let stopped = self.stop().await;
+            finished = Err(match stopped {
+                Ok(()) => error,
+                Err(_) => error.with_left(format!("an unfinished upload ({})", self.id())),
+            });
         }
         self.ended = true;
         finished
@@ -296,19 +317,9 @@ impl Upload {
                 version_id: reply.version_id().map(str::to_owned),
                 etag: etag(reply.e_tag()),
             }),
-            // The first try may have worked, and only its reply was lost.
-            Err(error) if error.tries() > 1 && error.code() == Some("NoSuchUpload") => {
-                self.found_whole().await?.ok_or(error)
-            }
-            Err(error) => Err(error),
+            // An earlier try may have worked, and only its reply was lost.
+            Err(error) => bucket.after_doubt(key, self.bytes, error).await,
         }
-    }
-
-    /// The object, if it is there as long as it should be.
-    async fn found_whole(&self) -> Result<Option<Stored>, Error> {
-        let head = self.target.bucket.head(&self.target.key, None).await?;
-        let whole = head.filter(|head| head.size == self.bytes);
-        Ok(whole.map(|head| Stored { version_id: head.version_id, etag: head.etag }))
     }
 }
 

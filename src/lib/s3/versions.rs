@@ -82,7 +82,7 @@ impl Bucket {
     }
 
     async fn versions_page(&self, prefix: &str, size: i32, at: Marker) -> Result<Page, Error> {
-        let call = Call::new("list versions", self.at(prefix));
+        let call = Call::new("list versions", self.at(prefix)).list();
         let request = self.client().list_object_versions().bucket(self.name()).prefix(prefix);
         let request = request.max_keys(size).set_key_marker(at.0).set_version_id_marker(at.1);
         let sent = self.run(&call, |try_| call::of(request.clone().customize(), try_).send());
@@ -122,7 +122,7 @@ impl Bucket {
 
     /// The objects of a store that knows no versions.
     async fn objects(&self, prefix: &str) -> Result<Vec<Version>, Error> {
-        let call = Call::new("list objects", self.at(prefix));
+        let call = Call::new("list objects", self.at(prefix)).list();
         let (mut paging, mut all, mut after) = (Paging::new(), Vec::new(), None);
         loop {
             let request = self.client().list_objects_v2().bucket(self.name()).prefix(prefix);

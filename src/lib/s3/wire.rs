@@ -24,10 +24,38 @@ use crate::clock::{Clock, Sleep};
 /// How long a call of the SDK's own (for credentials) may stand still.
 const OWN_CALLS: Duration = Duration::from_secs(10);
 
+/// The fewest bytes of a stream that count as movement, so that a byte a second is none.
+pub const LEAST: u64 = 16 << 10;
+
+/// What a call's reply may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// Kept in memory whole: no longer than so many bytes, and soon complete.
+    Small(u64),
+    /// An object's bytes, handed on as they come.
+    Stream,
+}
+
+/// Far more than any answer about one thing has.
+pub const SMALL: Reply = Reply::Small(1 << 20);
+
+/// More than a page of a thousand of the longest keys.
+pub const LIST: Reply = Reply::Small(8 << 20);
+
 /// Nothing moved for so long.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing moved for {} s", .0.as_secs())]
 pub struct Stalled(Duration);
+
+/// Too little moved in so long.
+#[derive(Debug, thiserror::Error)]
+#[error("{} bytes came in {} s", .0, .1.as_secs())]
+pub struct Slow(u64, Duration);
+
+/// More came than any such reply has.
+#[derive(Debug, thiserror::Error)]
+#[error("it is longer than {} MiB", .0 >> 20)]
+pub struct Oversize(u64);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -63,6 +91,7 @@ impl Achieved {
 #[derive(Debug)]
 pub struct Attempt {
     patience: Duration,
+    reply: Reply,
     achieved: Arc<Achieved>,
     moved_ms: AtomicU64,
     position: AtomicU64,
@@ -70,9 +99,17 @@ pub struct Attempt {
 
 impl Attempt {
     /// A try that may stand still for `patience`.
-    pub fn new(patience: Duration, achieved: Arc<Achieved>) -> Arc<Self> {
+    pub fn new(patience: Duration, reply: Reply, achieved: Arc<Achieved>) -> Arc<Self> {
         let moved_ms = AtomicU64::new(ms(achieved.clock.elapsed()));
-        Arc::new(Self { patience, achieved, moved_ms, position: AtomicU64::new(0) })
+        Arc::new(Self { patience, reply, achieved, moved_ms, position: AtomicU64::new(0) })
+    }
+
+    /// How long all of a small reply may be waited for, or [`LEAST`] bytes of a stream.
+    fn whole(&self, reply: Reply) -> Duration {
+        match reply {
+            Reply::Small(_) => self.patience * 4,
+            Reply::Stream => self.patience,
+        }
     }
 
     fn moved(&self, bytes: usize) {
@@ -141,9 +178,13 @@ impl Wire {
         }
     }
 
-    fn incoming(&self, body: SdkBody, attempt: Arc<Attempt>) -> SdkBody {
+    fn incoming(&self, body: SdkBody, reply: Reply, attempt: Arc<Attempt>) -> SdkBody {
         SdkBody::from_body_1_x(Incoming {
             inner: body,
+            reply,
+            taken: 0,
+            waited: Duration::ZERO,
+            asked: None,
             stall: Waiting::default(),
             wait: Waiting::default(),
             wire: self.clone(),
@@ -176,7 +217,7 @@ impl HttpClient for Wire {
 impl HttpConnector for Wire {
     fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
         let attempt = request.extension::<Arc<Attempt>>().cloned().unwrap_or_else(|| {
-            Attempt::new(OWN_CALLS, Arc::new(Achieved::new(self.clock.clone())))
+            Attempt::new(OWN_CALLS, SMALL, Arc::new(Achieved::new(self.clock.clone())))
         });
         let body = self.outgoing(request.take_body(), &attempt);
         *request.body_mut() = body;
@@ -184,7 +225,9 @@ impl HttpConnector for Wire {
         HttpConnectorFuture::new(async move {
             let mut response = while_moving(work, &attempt, &*wire.clock).await?;
             wire.note(&response);
-            let body = wire.incoming(response.take_body(), attempt);
+            // The SDK keeps a refusal whole, whatever was asked for.
+            let reply = if response.status().is_success() { attempt.reply } else { SMALL };
+            let body = wire.incoming(response.take_body(), reply, attempt);
             *response.body_mut() = body;
             Ok(response)
         })
@@ -216,10 +259,6 @@ struct Waiting(Option<Mutex<Sleep>>);
 impl Waiting {
     fn set(&mut self, sleep: Option<Sleep>) {
         self.0 = sleep.map(Mutex::new);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.is_some()
     }
 
     /// Ready where nothing is waited for, or not any more.
@@ -282,10 +321,65 @@ impl Body for Outgoing {
 /// A body on its way from the store.
 struct Incoming {
     inner: SdkBody,
+    reply: Reply,
+    /// Bytes so far; of a stream those since the time last began anew.
+    taken: u64,
+    /// How long they were waited for.
+    waited: Duration,
+    /// When the bytes that are waited for now were asked for.
+    asked: Option<Duration>,
     stall: Waiting,
     wait: Waiting,
     wire: Wire,
     attempt: Arc<Attempt>,
+}
+
+impl Incoming {
+    /// Ready where the store has had its time. It runs only while bytes are asked for: whoever
+    /// reads slowly is not kept waiting.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.asked.is_none() {
+            let left = self.attempt.whole(self.reply).saturating_sub(self.waited);
+            self.asked = Some(self.wire.clock.elapsed());
+            self.stall.set(Some(self.wire.clock.sleep(left.min(self.attempt.patience))));
+        }
+        self.stall.poll(cx)
+    }
+
+    fn stop_waiting(&mut self) {
+        self.stall.set(None);
+        if let Some(asked) = self.asked.take() {
+            self.waited += self.wire.clock.elapsed().saturating_sub(asked);
+        }
+    }
+
+    fn given_up(&mut self) -> BoxError {
+        self.stop_waiting();
+        if self.taken > 0 && self.waited >= self.attempt.whole(self.reply) {
+            Slow(self.taken, self.waited).into()
+        } else {
+            Stalled(self.attempt.patience).into()
+        }
+    }
+
+    fn took(&mut self, bytes: usize) -> Result<(), Oversize> {
+        self.attempt.moved(bytes);
+        self.taken += bytes as u64;
+        if self.reply == Reply::Stream && self.taken >= LEAST {
+            (self.taken, self.waited) = (0, Duration::ZERO);
+        }
+        self.fits(0)
+    }
+
+    /// Whether what came, and what is announced, may be kept.
+    fn fits(&self, announced: u64) -> Result<(), Oversize> {
+        match self.reply {
+            Reply::Small(most) if self.taken.saturating_add(announced) > most => {
+                Err(Oversize(most))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Body for Incoming {
@@ -298,19 +392,20 @@ impl Body for Incoming {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         ready!(this.wait.poll(cx));
-        let patience = this.attempt.patience;
+        if let Err(error) = this.fits(Body::size_hint(&this.inner).lower()) {
+            return Poll::Ready(Some(Err(error.into())));
+        }
         let Poll::Ready(next) = Pin::new(&mut this.inner).poll_frame(cx) else {
-            // The time starts when we ask: whoever reads slowly is not kept waiting.
-            if !this.stall.is_set() {
-                this.stall.set(Some(this.wire.clock.sleep(patience)));
-            }
-            ready!(this.stall.poll(cx));
-            return Poll::Ready(Some(Err(Stalled(patience).into())));
+            ready!(this.poll_patience(cx));
+            return Poll::Ready(Some(Err(this.given_up())));
         };
-        this.stall.set(None);
+        this.stop_waiting();
         if let Some(data) = next.as_ref().and_then(|n| n.as_ref().ok()?.data_ref()) {
-            this.attempt.moved(data.len());
-            this.wait.set(this.wire.turn(data.len()));
+            let bytes = data.len();
+            if let Err(error) = this.took(bytes) {
+                return Poll::Ready(Some(Err(error.into())));
+            }
+            this.wait.set(this.wire.turn(bytes));
         }
         Poll::Ready(next)
     }

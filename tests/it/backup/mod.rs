@@ -11,5 +11,6 @@ mod permissions;
 mod prune;
 mod rekey;
 mod restore;
+mod settings;
 mod snapshot;
 mod verify;

@@ -50,6 +50,7 @@ async fn what_passes_is_ridden_out() {
         ("UploadPart", Fault::Hang),
         ("UploadPart", Fault::Refuse(400, "RequestTimeout")),
         ("CreateMultipartUpload", Fault::Refuse(503, "ServiceUnavailable")),
+        ("CreateMultipartUpload", Fault::LoseReply),
         ("CompleteMultipartUpload", Fault::Refuse(500, "InternalError")),
         ("CompleteMultipartUpload", Fault::LoseReply),
     ] {
@@ -271,4 +272,69 @@ async fn a_store_that_refuses_crc32c_gets_md5_and_is_remembered() {
     assert!(read(&bucket, "c", None).await == bytes, "the bytes differ");
     assert_eq!(front.count("UploadPart"), 3);
     assert_eq!(bucket.unfinished("").await.unwrap(), []);
+}
+
+/// Each call whose reply is kept in memory, as its error.
+async fn small_call(bucket: &Bucket, operation: &str) -> capvco::s3::Error {
+    match operation {
+        "ListObjectVersions" => bucket.versions("").await.unwrap_err(),
+        "ListMultipartUploads" => bucket.unfinished("").await.unwrap_err(),
+        "CreateMultipartUpload" => {
+            bucket.upload("b", &Put::default(), PART as u64, 1).await.unwrap_err()
+        }
+        "PutObjectLegalHold" => bucket.set_legal_hold("a", None, true).await.unwrap_err(),
+        "GetObject" => bucket.get_small("a", None, 100).await.unwrap_err(),
+        other => panic!("{other} is no call of this test"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_without_an_end_is_refused_and_not_kept() {
+    let store = Versitygw::start();
+    for operation in ["ListObjectVersions", "ListMultipartUploads", "CreateMultipartUpload"] {
+        for length in [None, Some(u64::MAX >> 1)] {
+            let (bucket, front) =
+                through(&store, on(operation, usize::MAX, Fault::Endless(length))).await;
+            let error = small_call(&bucket, operation).await;
+            assert_eq!(error.kind(), &Kind::Garbled, "{operation} {length:?}: {error}");
+            assert_eq!(error.class(), Class::Transient, "{operation} {length:?}");
+            let text = error.to_string();
+            assert!(text.contains("longer than"), "{operation} {length:?}: {text}");
+            assert!(front.count(operation) <= 3, "{operation}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_that_comes_a_byte_a_second_ends() {
+    let store = Versitygw::start();
+    let bucket = open(&store).await;
+    stored(bucket.put("a", noise(90), &Put::default()).await.unwrap());
+    for operation in ["ListObjectVersions", "GetObject"] {
+        let trickle = Fault::Trickle(Duration::from_millis(300));
+        let (bucket, _front) = through(&store, on(operation, usize::MAX, trickle)).await;
+        let began = std::time::Instant::now();
+        let error = small_call(&bucket, operation).await;
+        assert_eq!(error.kind(), &Kind::Slow, "{operation}: {error}");
+        assert_eq!(error.class(), Class::Transient, "{operation}");
+        assert!(began.elapsed() < Duration::from_secs(15), "{operation}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_whose_ids_were_lost_are_aborted_or_told() {
+    let store = Versitygw::start();
+    let (bucket, _front) =
+        through(&store, on("CreateMultipartUpload", usize::MAX, Fault::LoseReply)).await;
+    let error = bucket.upload("a", &Put::default(), PART as u64, 1).await.unwrap_err();
+    assert!(error.is_doubtful() && error.left().is_empty(), "{error}: {:?}", error.left());
+    assert_eq!(bucket.unfinished("").await.unwrap(), []);
+    let deaf = |asked: &Asked, _: usize| match asked.operation() {
+        "CreateMultipartUpload" => Fault::LoseReply,
+        "ListMultipartUploads" => Fault::Refuse(403, "AccessDenied"),
+        _ => Fault::Pass,
+    };
+    let (bucket, _front) = through(&store, deaf).await;
+    let error = bucket.upload("a", &Put::default(), PART as u64, 1).await.unwrap_err();
+    assert!(error.left()[0].contains("an unfinished upload of a"), "{:?}", error.left());
 }

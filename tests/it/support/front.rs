@@ -80,6 +80,10 @@ pub enum Fault {
     Dated(String),
     /// The reply's body is replaced, with status 200.
     Instead(&'static str),
+    /// A 200 whose body says that it has so many bytes, and goes on for as long as it is read.
+    Endless(Option<u64>),
+    /// The reply's body comes a byte at a time, with a pause after each.
+    Trickle(Duration),
 }
 
 /// The front; it ends with the test's runtime.
@@ -159,11 +163,13 @@ async fn serve(
             body.len()
         )
         .into_bytes(),
+        Fault::Endless(length) => return endless(&mut client, length).await,
         _ => forward(server, &head, &body).await?,
     };
     let reply = changed(reply, &fault);
     match fault {
         Fault::LoseReply => client.set_zero_linger()?,
+        Fault::Trickle(pause) => trickle(&mut client, &reply, pause).await?,
         _ => client.write_all(&reply).await?,
     }
     client.shutdown().await
@@ -217,6 +223,26 @@ async fn read_body(
             Ok(Some(body))
         }
     }
+}
+
+async fn endless(client: &mut TcpStream, length: Option<u64>) -> std::io::Result<()> {
+    let length = length.map(|length| format!("Content-Length: {length}\r\n")).unwrap_or_default();
+    let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}\r\n");
+    client.write_all(head.as_bytes()).await?;
+    let more = vec![b' '; 1 << 20];
+    loop {
+        client.write_all(&more).await?;
+    }
+}
+
+async fn trickle(client: &mut TcpStream, reply: &[u8], pause: Duration) -> std::io::Result<()> {
+    let head = reply.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+    client.write_all(&reply[..head]).await?;
+    for byte in &reply[head..] {
+        client.write_all(&[*byte]).await?;
+        tokio::time::sleep(pause).await;
+    }
+    Ok(())
 }
 
 /// What the server says, whole.

@@ -11,7 +11,7 @@ use crate::backup::snapshot::pipeline::Bound;
 use crate::backup::snapshot::place::Place;
 use crate::backup::wording::at;
 use crate::fault::chain;
-use crate::s3::{Deleted, Put, PutOutcome, Version};
+use crate::s3::{Deleted, Put, Version};
 use crate::snapshot::catalog::{Entry, Record};
 use crate::snapshot::layout::{Part, Slot, Stored, Unique};
 use crate::snapshot::manifest::{
@@ -40,6 +40,8 @@ struct Copy<'a> {
     place: Place,
     need: Need,
     stored: Vec<(String, Option<String>)>,
+    /// What is, or may be, there beside that.
+    left: Vec<String>,
 }
 
 impl Job<'_> {
@@ -70,7 +72,7 @@ impl Job<'_> {
         let asked = self.settled.until(now);
         let now = at(now).as_second().unsigned_abs();
         let need = Need { asked, locked: self.settled.must_be_locked, now };
-        Ok(Copy { job: self, place, need, stored: Vec::new() })
+        Ok(Copy { job: self, place, need, stored: Vec::new(), left: Vec::new() })
     }
 }
 
@@ -123,7 +125,10 @@ impl Copy<'_> {
             ..Put::default()
         };
         let bound = Bound { bucket: self.place.bucket.clone(), key: key.clone(), put };
-        let (stored, content) = self.job.reseal(source, bound).await?;
+        let (stored, content) = self.job.reseal(source, bound).await.map_err(|broken| {
+            self.left.extend(broken.left);
+            broken.error
+        })?;
         self.stored.push((key.clone(), stored.version_id.clone()));
         self.reread(&key, stored.version_id.clone(), &content).await?;
         Ok((key, stored.version_id, content))
@@ -165,17 +170,20 @@ impl Copy<'_> {
         let key = self.place.key(Part::Manifest);
         let put = Put {
             lock: self.need.asked,
-            only_if_absent: true,
             content_type: Some("application/json".to_owned()),
             ..Put::default()
         };
         let bytes = manifest.to_json();
-        let put = self.place.bucket.put(&key, Bytes::from(bytes.clone()), &put).await;
-        let version = match put.map_err(Error::doing(format!("cannot store {key}")))? {
-            PutOutcome::Stored(stored) => stored.version_id,
-            // Nobody else has this folder: the reply to the first try was lost.
-            PutOutcome::AlreadyThere => None,
-        };
+        let put = self.place.bucket.put_unique(&key, Bytes::from(bytes.clone()), &put).await;
+        let put = put.map_err(|error| {
+            if !error.left().is_empty() {
+                // With its manifest they are a backup.
+                self.left.extend(std::mem::take(&mut self.stored).into_iter().map(|(key, _)| key));
+                self.left.extend_from_slice(error.left());
+            }
+            Error::doing(format!("cannot store {key}"))(error)
+        });
+        let version = put?.version_id;
         self.stored.insert(0, (key.clone(), version.clone()));
         let id = version.as_deref();
         let read = self.place.bucket.get_small(&key, id, LARGEST as u64).await;
@@ -192,7 +200,7 @@ impl Copy<'_> {
 
     /// Removes what was stored; gives what could not be removed.
     async fn undo(&self) -> Vec<String> {
-        let mut left = Vec::new();
+        let mut left = self.left.clone();
         for (key, version) in &self.stored {
             match self.place.bucket.delete(key, version.as_deref()).await {
                 Ok(Deleted::Gone) => {}

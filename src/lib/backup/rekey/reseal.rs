@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::Job;
+use super::apply::Broken;
 use crate::backup::Error;
 use crate::backup::fetch::{STEP, fetch, hash};
 use crate::backup::snapshot::pipeline::{Bound, Cutter, Packed, Undelivered, deliver, queue};
@@ -49,7 +50,7 @@ impl Job<'_> {
         &self,
         source: Source<'_>,
         bound: Bound,
-    ) -> Result<(Stored, Content), Error> {
+    ) -> Result<(Stored, Content), Broken> {
         let key = bound.key.clone();
         let (whole, known) = oneshot::channel();
         let (delivery, parts) = queue(bound, source.version.size, known);
@@ -63,14 +64,20 @@ impl Job<'_> {
                 let _ = whole.send(());
             })
         };
-        let delivered = deliver(delivery, self.clock.as_ref(), self.cancel);
+        let delivered = Box::pin(deliver(delivery, self.clock.as_ref(), self.cancel));
         let (made, delivered) = tokio::join!(made, delivered);
         let doing = format!("cannot store {key}");
         match (made, delivered) {
             (Ok(content), Ok(stored)) => Ok((stored, content)),
-            (_, Err(Undelivered { error: Some(error), .. })) => Err(Error::doing(doing)(error)),
-            (Err(error), _) => Err(error),
-            (Ok(_), Err(_)) => Err(Error::Interrupted("while a backup was encrypted anew")),
+            (_, Err(Undelivered { error: Some(error), left })) => {
+                Err(Broken { error: Error::doing(doing)(error), left })
+            }
+            (Err(error), Err(Undelivered { left, .. })) => Err(Broken { error, left }),
+            (Err(error), Ok(_)) => Err(Broken { error, left: Vec::new() }),
+            (Ok(_), Err(Undelivered { left, .. })) => {
+                let error = Error::Interrupted("while a backup was encrypted anew");
+                Err(Broken { error, left })
+            }
         }
     }
 

@@ -367,7 +367,17 @@ fn opens(found: &Found, first: &[u8], with: &Identities) -> Result<Opens, Error>
 
 fn wrong_kind(of: &Found, found: Kind) -> Error {
     let (name, wanted) = (of.name.clone(), Kind::EtcdDb);
-    cannot_open(of)(crate::snapshot::Error::WrongKind { name, found, wanted })
+    let error = crate::snapshot::Error::WrongKind { name, found, wanted };
+    if of.bucket.is_none() {
+        return cannot_open(of)(error);
+    }
+    // Nobody chose this object by a wrong name: what is stored there has changed.
+    Error::Doing {
+        doing: format!("cannot open {}", of.name),
+        source: Box::new(error),
+        class: Class::Failed,
+        hints: vec!["it is damaged: choose another backup; `capvco-backup list` shows them".into()],
+    }
 }
 
 fn wrong_key(found: &Found, with: &Identities) -> Error {

@@ -19,7 +19,7 @@ use crate::etcd::{Client, Status};
 use crate::fault::{Class, chain};
 use crate::progress::Step;
 use crate::report::Verdict;
-use crate::s3::{Deleted, Mode, Put, PutOutcome, Stored};
+use crate::s3::{self, Deleted, Mode, Put, PutOutcome, Stored};
 use crate::snapshot::layout::{self, ClusterId, Part};
 use crate::snapshot::manifest::{
     Compression, Content, Data, Encryption, Lock, Manifest, Pki, Raft,
@@ -27,7 +27,12 @@ use crate::snapshot::manifest::{
 
 /// What is left of an attempt: objects that belong to no backup.
 #[derive(Debug, Default)]
-struct Orphans(Vec<(String, Option<String>)>);
+struct Orphans {
+    objects: Vec<(String, Option<String>)>,
+    /// What may be there as well. Where that is the manifest, the objects are not orphans at all,
+    /// and stay.
+    doubtful: Vec<String>,
+}
 
 impl Job<'_> {
     /// Makes the backup, or finds it made.
@@ -60,7 +65,7 @@ impl Job<'_> {
         let started = self.now(place).await?;
         let streamed = match self.stream(place).await {
             Ok(streamed) => streamed,
-            Err(failure) => return Err(self.gave_up(failure)),
+            Err(failure) => return self.gave_up(failure),
         };
         let mut report = match (place, streamed.stored.as_ref()) {
             (Some(place), Some(Ok(stored))) => {
@@ -69,8 +74,9 @@ impl Job<'_> {
             }
             _ => SnapshotReport::new(self.row(Outcome::Saved, &streamed)),
         };
+        let in_bucket = matches!(streamed.stored, Some(Ok(_)));
         if let Some(Err(undelivered)) = streamed.stored {
-            report = report.left(undelivered.left.as_deref().map(unfinished));
+            report = report.left(undelivered.left);
             if let Some(error) = undelivered.error {
                 report = report.failed_by(&error);
             }
@@ -78,7 +84,10 @@ impl Job<'_> {
         report = report.warned(left_out);
         report = report.warned(streamed.judged.db.is_err().then(|| UNCLEAR.to_owned()));
         Ok(match (&self.request.out, streamed.local) {
-            (Some(path), Some(Err(error))) => report.failed_by(&Error::file("write", path, error)),
+            (Some(path), Some(Err(error))) => {
+                let failed = report.failed_by(&Error::file("write", path, error));
+                if in_bucket { failed.half() } else { failed }
+            }
             (Some(path), Some(Ok(()))) => {
                 let report = report.saved_at(path);
                 if place.is_none() { self.save_keys(report, keys, path).await } else { report }
@@ -122,9 +131,25 @@ impl Job<'_> {
     }
 
     /// What became of the snapshot that there is none of.
-    fn gave_up(&self, failure: Failure) -> Error {
+    fn gave_up(&self, failure: Failure) -> Result<SnapshotReport, Error> {
+        let error = self.why_not(failure.cause);
+        if failure.left.is_empty() {
+            return Err(error);
+        }
+        let status = self.status();
+        let row = Row {
+            backup: self.place.as_ref().map(|place| place.slot.to_string()),
+            member: Some(format!("{:016x}", status.member_id)),
+            endpoint: Some(self.client().url().to_owned()),
+            ..Row::new(Outcome::Failed, ClusterId(status.cluster_id), &self.observed.node)
+        };
+        let report = SnapshotReport::new(row).failed_by(&error).left(failure.left);
+        Ok(report.hinted("`capvco-backup prune` removes it when it is a day old and not locked"))
+    }
+
+    fn why_not(&self, cause: Cause) -> Error {
         let doing = "no backup was made";
-        let mut error = match failure.cause {
+        match cause {
             Cause::Asking(error) => error,
             Cause::Etcd(error) => Error::doing(doing)(error),
             Cause::Malformed(malformed) => Error::doing(doing)(self.client().malformed(malformed)),
@@ -137,14 +162,7 @@ impl Job<'_> {
             },
             Cause::Interrupted => Error::Interrupted("before the backup was whole"),
             Cause::Bug => Error::failed("a thread of this program has died", "please report it"),
-        };
-        if let (Some(id), Error::Doing { hints, .. }) = (failure.left, &mut error) {
-            hints.push(format!(
-                "{}; `capvco-backup prune` removes it when it is a day old",
-                unfinished(&id)
-            ));
         }
-        error
     }
 
     fn row(&self, outcome: Outcome, streamed: &Streamed) -> Row {
@@ -223,10 +241,6 @@ const UNCLEAR: &str = "the database's layout does not show its revision in passi
                        revision is the one that the member told before it, and may be lower than \
                        the data's; `capvco-backup verify` tells";
 
-fn unfinished(id: &str) -> String {
-    format!("an unfinished upload is left in the bucket ({id})")
-}
-
 /// A member that serves a damaged database: another one has the same data.
 fn damaged(client: &Client, damage: Damage) -> Error {
     Error::Doing {
@@ -281,7 +295,7 @@ impl Attempt<'_> {
         let mut orphans = Orphans::default();
         self.job.progress.update(pipeline::ITEM, Step::state("sealing"));
         let key = self.place.key(Part::Data(self.job.stored_as(self.place)));
-        orphans.0.push((key, self.stored.version_id.clone()));
+        orphans.objects.push((key, self.stored.version_id.clone()));
         let finished = self.complete(keys, instead, &mut orphans).await;
         match finished {
             Ok(report) => report,
@@ -304,11 +318,14 @@ impl Attempt<'_> {
             None => None,
         };
         let mut seen = LockSeen::NotNeeded;
-        for (key, version) in &orphans.0 {
+        for (key, version) in &orphans.objects {
             seen = seen.and(self.lock_of(key, version.as_deref()).await?);
         }
         let manifest = self.manifest(pki, &seen).await?;
-        let outcome = self.put_manifest(&manifest, instead.is_some()).await?;
+        let outcome = match self.put_manifest(&manifest, instead.is_some()).await {
+            Err(error) => self.look_for_ours(&manifest, error, orphans).await?,
+            Ok(outcome) => outcome,
+        };
         let theirs = match outcome {
             PutOutcome::Stored(_) => self.reread(&manifest).await?,
             PutOutcome::AlreadyThere => self.met_another(&manifest).await?,
@@ -335,22 +352,19 @@ impl Attempt<'_> {
         let stored = layout::Stored { unique: self.place.unique, packed: true, sealed: true };
         let key = self.place.key(Part::Pki(stored));
         let put = self.job.put(self.place, "application/octet-stream").await?;
-        let version_id = self.store(&key, keys.bytes.clone(), &put).await?;
-        orphans.0.push((key.clone(), version_id.clone()));
+        let stored = self.place.bucket.put_unique(&key, keys.bytes.clone(), &put).await;
+        let stored = stored.map_err(|error| {
+            orphans.doubtful.extend_from_slice(error.left());
+            Error::doing(format!("cannot store {key}"))(error)
+        })?;
+        let version_id = stored.version_id;
+        orphans.objects.push((key.clone(), version_id.clone()));
         Ok(Pki {
             key,
             version_id,
             content: Content { size: keys.bytes.len() as u64, sha256: hex::encode(keys.sha256) },
             paths: self.job.pki.paths.iter().map(|path| path.display().to_string()).collect(),
         })
-    }
-
-    async fn store(&self, key: &str, bytes: Bytes, put: &Put) -> Result<Option<String>, Error> {
-        let outcome = self.place.bucket.put(key, bytes, put).await;
-        match outcome.map_err(Error::doing(format!("cannot store {key}")))? {
-            PutOutcome::Stored(stored) => Ok(stored.version_id),
-            PutOutcome::AlreadyThere => Ok(None),
-        }
     }
 
     async fn lock_of(&self, key: &str, version: Option<&str>) -> Result<LockSeen, Error> {
@@ -412,6 +426,37 @@ impl Attempt<'_> {
             .map_err(Error::doing(format!("cannot store {key}, without which there is no backup")))
     }
 
+    /// After a failure whose reply may just have been lost: whether our manifest stands all the
+    /// same.
+    async fn look_for_ours(
+        &self,
+        ours: &Manifest,
+        error: Error,
+        orphans: &mut Orphans,
+    ) -> Result<PutOutcome, Error> {
+        let doubtful = |error: &Error| match error {
+            Error::Doing { source, .. } => {
+                source.downcast_ref::<s3::Error>().is_some_and(s3::Error::is_doubtful)
+            }
+            _ => false,
+        };
+        if !doubtful(&error) {
+            return Err(error);
+        }
+        let need = Need { asked: None, ..self.job.need(self.place).await? };
+        match self.place.look(need).await {
+            Ok(Found::Good(found, _)) if found.data.key == ours.data.key => {
+                Ok(PutOutcome::Stored(Stored { version_id: None, etag: None }))
+            }
+            Ok(Found::Nothing | Found::Bad(_) | Found::Good(..)) => Err(error),
+            Ok(Found::Unreadable(_)) | Err(_) => {
+                let key = self.place.key(Part::Manifest);
+                orphans.doubtful.push(format!("{key} (it may be there: no reply says)"));
+                Err(error)
+            }
+        }
+    }
+
     /// Whose manifest stands, where nodes share it: a store may ignore `If-None-Match`.
     async fn reread(&self, ours: &Manifest) -> Result<Option<SnapshotReport>, Error> {
         if !self.place.slot.is_shared() {
@@ -454,8 +499,13 @@ impl Attempt<'_> {
 
     /// Removes what belongs to no backup; gives what could not be removed.
     async fn remove(&self, orphans: Orphans) -> Vec<String> {
-        let mut left = Vec::new();
-        for (key, version) in orphans.0 {
+        let manifest = self.place.key(Part::Manifest);
+        let mut left = orphans.doubtful;
+        if left.iter().any(|what| what.starts_with(&manifest)) {
+            left.extend(orphans.objects.into_iter().map(|(key, _)| key));
+            return left;
+        }
+        for (key, version) in orphans.objects {
             let deleted = self.place.bucket.delete(&key, version.as_deref()).await;
             match deleted {
                 Ok(Deleted::Gone) => {}

@@ -201,10 +201,24 @@ impl SnapshotReport {
         hints.iter().fold(failed, |report, hint| report.hinted(hint))
     }
 
+    /// That the bucket has the backup, although something else of the run failed.
+    #[must_use]
+    pub fn half(self) -> Self {
+        if self.row.outcome != Outcome::Stored || self.verdict == Verdict::LeftBehind {
+            return self;
+        }
+        let mut told = self.hinted("the backup is in the bucket all the same, whole and good");
+        told.verdict = Verdict::LeftBehind;
+        told
+    }
+
     /// Something that stays in the bucket and is no backup.
     #[must_use]
     pub fn left(mut self, what: impl IntoIterator<Item = String>) -> Self {
-        self.row.left.extend(what);
+        for what in what {
+            self.remarks.push(Remark::Warning(format!("left in the bucket: {what}")));
+            self.row.left.push(what);
+        }
         if !self.row.left.is_empty() {
             self.verdict = Verdict::LeftBehind;
         }

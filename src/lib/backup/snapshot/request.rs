@@ -8,6 +8,9 @@ use crate::backup::node::Given;
 use crate::backup::{Error, Target};
 use crate::snapshot::pack::Layers;
 
+/// The shortest time that another node's claim holds: a claim is renewed three times in it.
+const SHORTEST_CLAIM: Duration = Duration::from_secs(10);
+
 /// The shortest slot: below this nodes would not have the time to see each other.
 const SHORTEST_SLOT: Duration = Duration::from_mins(1);
 
@@ -105,9 +108,14 @@ impl Request {
                 "give it the time between two runs of the schedule, such as 6h",
             ));
         }
-        if self.claim_age.is_zero() {
+        if self.claim_age < SHORTEST_CLAIM {
             return Err(Error::asked(
-                "--claim-age is no time at all: nodes would not wait for each other",
+                format!(
+                    "--claim-age is {} s: nodes would not wait for each other, and fill the slot \
+                     with claims; {} s make sense at least",
+                    self.claim_age.as_secs_f64(),
+                    SHORTEST_CLAIM.as_secs()
+                ),
                 "give it more than a snapshot takes, such as 15m",
             ));
         }
@@ -208,7 +216,7 @@ pub(super) mod tests {
             (
                 Box::new(|r| {
                     r.slot = Some(Duration::from_hours(6));
-                    r.claim_age = Duration::ZERO;
+                    r.claim_age = Duration::from_millis(9999);
                 }),
                 Class::Usage,
                 "--claim-age",

@@ -91,7 +91,9 @@ impl Fault for Error {
             Self::TooOld { .. } => Class::Refused,
             Self::Database(damage) => damage.class(),
             Self::Write { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::Quota,
+                io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge => Class::Failed,
                 _ => Class::Refused,
             },
             _ => Class::Usage,
@@ -103,6 +105,10 @@ impl Fault for Error {
             Self::NotAMember { .. } => "the name must be one of --initial-cluster's",
             Self::UrlsDiffer { .. } => {
                 "give the same URLs to --initial-advertise-peer-urls and --initial-cluster"
+            }
+            Self::BumpTooLarge { .. } => {
+                "give --bump-revision what the cluster may have written since the backup, such as \
+                 1000000000; the sum may be 4611686018427387904 (2^62) at most"
             }
             Self::HalfABump => "give both --bump-revision and --mark-compacted, or neither",
             Self::TooOld { .. } => {

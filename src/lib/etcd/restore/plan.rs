@@ -146,6 +146,9 @@ fn advertised(plan: &Plan, this: &NewMember) -> Result<(), Error> {
     Err(Error::UrlsDiffer { name, advertised: urls, cluster })
 }
 
+/// The highest revision that is raised to: half of all that there are stay for writes to come.
+const HIGHEST: i64 = 1 << 62;
+
 /// The revision after raising it. Raised from where etcd itself would go on, which may be above
 /// the last row: rows that a compaction took away have been seen by clients too.
 fn bumped(plan: &Plan, found: &Summary) -> Result<Option<i64>, Error> {
@@ -156,7 +159,10 @@ fn bumped(plan: &Plan, found: &Summary) -> Result<Option<i64>, Error> {
     };
     let revision = found.current_revision();
     let raised = i64::try_from(bump).ok().and_then(|bump| revision.checked_add(bump));
-    raised.map(Some).ok_or(Error::BumpTooLarge { revision, bump })
+    raised
+        .filter(|raised| *raised <= HIGHEST)
+        .map(Some)
+        .ok_or(Error::BumpTooLarge { revision, bump })
 }
 
 #[cfg(test)]
@@ -221,6 +227,7 @@ mod tests {
             (Plan { bump: Some(0), mark_compacted: true, ..alone() }, "go together"),
             (Plan { mark_compacted: true, ..alone() }, "go together"),
             (Plan { bump: Some(u64::MAX), mark_compacted: true, ..alone() }, "cannot be raised"),
+            (Plan { bump: Some(1 << 62), mark_compacted: true, ..alone() }, "cannot be raised"),
         ] {
             let error = prepare(&plan, &found("3.6.0")).unwrap_err();
             assert!(error.to_string().contains(says), "{says}: {error}");

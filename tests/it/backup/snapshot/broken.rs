@@ -9,7 +9,7 @@ use crate::support::front::{Asked, Fault, Front};
 use crate::support::liar::{Act, Liar, whole};
 use crate::support::peers::etcd::Etcd;
 use crate::support::peers::fill::Values;
-use crate::support::peers::s3::{S3, Versitygw};
+use crate::support::peers::s3::{BUCKET, S3, Versitygw};
 use crate::support::program::finish;
 
 /// More than what lies between etcd and a store that takes nothing.
@@ -125,8 +125,8 @@ async fn a_store_that_dies_on_the_way_is_told() {
     let child = desk.snapshot(&etcd, &store).words("--stall-timeout 2s").spawn();
     until_so("parts are under way", move || front.count("UploadPart") >= 2).await;
     s3.peer.kill();
-    let done = finish(child).await.expect(4).says("no backup was made");
-    done.says("an unfinished upload is left").says("prune");
+    let done = finish(child).await.expect(5).says("no backup was made");
+    done.says("left in the bucket: an unfinished upload").says("prune");
     s3.restart();
     assert_eq!((objects(&s3).len(), unfinished(&s3)), (0, 1));
 }
@@ -262,7 +262,7 @@ async fn a_run_killed_at_any_stage_is_taken_over_and_swept_up_after() {
             if is_of(asked, stage) { Fault::Hang } else { Fault::Pass }
         });
         let front = std::sync::Arc::new(front.await);
-        let words = "--slot 24h --lock none --claim-age 2s";
+        let words = "--slot 24h --lock none --claim-age 10s";
         let mut child = desk.unlocked(&etcd, &s3.behind(&front)).words(words).spawn();
         let seen = std::sync::Arc::clone(&front);
         until_so(stage, move || seen.asked().iter().any(|asked| is_of(asked, stage))).await;
@@ -291,4 +291,53 @@ async fn a_clock_that_is_wrong_is_told_and_the_servers_counts() {
     let off = (until - there).total(jiff::Unit::Second).unwrap() - 86_400.0;
     assert!((-5.0..60.0).contains(&off), "a day from the server's now, not ours: {off} s");
     done.says("s behind the S3 server's");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_are_all_lost_make_one_backup_and_no_second_copy() {
+    let (desk, etcd) = (Desk::new(), Etcd::start());
+    let large = |etcd: &Etcd| etcd.fill(600, 32 << 10, Values::Random);
+    for (filled, operation) in [(false, "PutObject"), (true, "CompleteMultipartUpload")] {
+        if filled {
+            large(&etcd);
+        }
+        let s3 = Versitygw::start();
+        let front = Front::start(s3.endpoint(), move |asked, _| {
+            if asked.operation() == operation { Fault::LoseReply } else { Fault::Pass }
+        });
+        let done = desk.snapshot(&etcd, &s3.behind(&front.await)).run().await.expect(0);
+        assert_eq!(row(&done)["outcome"], "stored", "{operation}");
+        assert!(row(&done)["versionId"].is_string(), "{operation}: {}", done.out);
+        let args = ["s3api", "list-object-versions", "--bucket", BUCKET];
+        let listed: serde_json::Value = serde_json::from_str(&s3.aws(&args).expect(0).out).unwrap();
+        let versions = listed["Versions"].as_array().unwrap();
+        assert_eq!((versions.len(), unfinished(&s3)), (2, 0), "data and manifest: {versions:?}");
+        let list = crate::support::program::backup_at(&s3).words("list -output json");
+        assert_eq!(row(&list.run().await.expect(0))["state"], "good", "{operation}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_be_left_where_no_reply_comes_is_told() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    for (lost, words) in [("/data-", "data-"), ("/manifest.json", "manifest.json")] {
+        // Nothing can be asked after it either.
+        let front = Front::start(s3.endpoint(), move |asked, _| {
+            let about = asked.path.contains(lost);
+            match asked.method.as_str() {
+                "PUT" if about => Fault::LoseReply,
+                "HEAD" | "GET" if about => Fault::Refuse(503, "ServiceUnavailable"),
+                _ => Fault::Pass,
+            }
+        });
+        let front = s3.behind(&front.await);
+        let run = desk.snapshot(&etcd, &front).words("--stall-timeout 2s");
+        let done = run.run().await.expect(5).says("left in the bucket: ").says("no reply says");
+        let left = row(&done)["left"].to_string();
+        assert!(left.contains(words), "{left}");
+    }
+    // Its manifest may be there: the data is not taken from under it.
+    let list = crate::support::program::backup_at(&s3).words("list -output json");
+    let rows = list.run().await.expect(0).json()["results"].as_array().unwrap().clone();
+    assert!(rows.iter().any(|row| row["state"] == "good"), "{rows:?}");
 }

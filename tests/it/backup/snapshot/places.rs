@@ -101,3 +101,22 @@ async fn where_the_copy_fails_the_bucket_has_it_and_the_exit_code_tells() {
     let done = desk.snapshot(&etcd, &s3).arg("--out").arg(&full).run().await.expect(0);
     assert_eq!(row(&done)["outcome"], "stored", "the leftover was replaced, not written to");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_fails_after_the_bucket_has_it_is_told_as_half() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    let folder = desk.path("gone");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("copy");
+    let front = Front::start(s3.endpoint(), move |asked, _| {
+        if asked.method == "PUT" && asked.path.contains("/data-") {
+            // The disk goes away in the middle.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        Fault::Pass
+    });
+    let front = s3.behind(&front.await);
+    let done = desk.snapshot(&etcd, &front).arg("--out").arg(&path).run().await.expect(5);
+    assert_eq!(row(&done)["outcome"], "stored");
+    done.says("cannot write").says("the backup is in the bucket all the same");
+}

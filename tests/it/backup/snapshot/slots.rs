@@ -66,7 +66,7 @@ async fn a_node_that_dies_half_way_is_taken_over() {
 
     first.kill().unwrap();
     first.wait().unwrap();
-    let next = node(&desk, &etcd, &s3, "cp-3").words("--claim-age 4s").run().await.expect(0);
+    let next = node(&desk, &etcd, &s3, "cp-3").words("--claim-age 10s").run().await.expect(0);
     assert_eq!(row(&next)["outcome"], "stored");
     let manifest = json_of(&s3, &desk, &named(&s3, "manifest.json")[0]);
     assert_eq!(manifest["node"], "cp-3");

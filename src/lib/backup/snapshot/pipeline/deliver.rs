@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pool::Pool;
 use crate::clock::Clock;
-use crate::s3::{self, Bucket, Put, PutOutcome, Stored, Upload};
+use crate::s3::{self, Bucket, Put, Stored, Upload};
 
 /// How many parts are under way at once: what a distant server needs to be kept busy.
 pub const PARALLEL: usize = 4;
@@ -37,8 +37,16 @@ pub struct Bound {
 pub struct Undelivered {
     /// Why; none where something else went wrong.
     pub error: Option<s3::Error>,
-    /// The id of an upload that could not be aborted.
-    pub left: Option<String>,
+    /// What is, or may be, left in the bucket.
+    pub left: Vec<String>,
+}
+
+impl Undelivered {
+    fn of(error: Option<s3::Error>, upload: Option<String>) -> Self {
+        let mut left = error.as_ref().map(|error| error.left().to_vec()).unwrap_or_default();
+        left.extend(upload.map(|id| format!("an unfinished upload ({id})")));
+        Self { error, left }
+    }
 }
 
 /// Everything that [`deliver`] needs to see.
@@ -81,7 +89,7 @@ pub async fn deliver(
             Ok(()) => {
                 let ended = end(&bound, last, begun).await;
                 pool.close();
-                return ended.map_err(|error| Undelivered { error: Some(error), left: None });
+                return ended.map_err(|error| Undelivered::of(Some(error), None));
             }
             Err(_) => None,
         },
@@ -89,7 +97,7 @@ pub async fn deliver(
     };
     drop(parts);
     pool.close();
-    Err(Undelivered { error: sent, left: undo(begun, clock).await })
+    Err(Undelivered::of(sent, undo(begun, clock).await))
 }
 
 /// Sends all parts; gives the only one back where it is alone, unsent.
@@ -130,12 +138,7 @@ async fn end(bound: &Bound, last: Option<Bytes>, begun: Begun) -> Result<Stored,
     if let Begun::Upload(upload) = begun {
         return upload.finish().await;
     }
-    let outcome = bound.bucket.put(&bound.key, last.unwrap_or_default(), &bound.put).await?;
-    Ok(match outcome {
-        PutOutcome::Stored(stored) => stored,
-        // Nobody else has this key: the reply to the first try was lost.
-        PutOutcome::AlreadyThere => Stored { version_id: None, etag: None },
-    })
+    bound.bucket.put_unique(&bound.key, last.unwrap_or_default(), &bound.put).await
 }
 
 /// Aborts what was begun; gives its id where that failed.

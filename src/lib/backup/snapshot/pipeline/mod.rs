@@ -107,13 +107,13 @@ pub enum Cause {
 pub struct Failure {
     /// Why.
     pub cause: Cause,
-    /// The id of an upload that could not be aborted.
-    pub left: Option<String>,
+    /// What is, or may be, left in the bucket.
+    pub left: Vec<String>,
 }
 
 impl From<Cause> for Failure {
     fn from(cause: Cause) -> Self {
-        Self { cause, left: None }
+        Self { cause, left: Vec::new() }
     }
 }
 
@@ -232,7 +232,7 @@ async fn conclude(
         Err(cause) => {
             let (error, left) = match stored {
                 Some(Err(Undelivered { error, left })) => (error, left),
-                _ => (None, None),
+                _ => (None, Vec::new()),
             };
             // With nobody left to take the data, the stages only say that nobody did.
             let cause = cause.or(error.map(Cause::Store)).unwrap_or_else(|| {
