@@ -142,10 +142,6 @@ impl Fault for Error {
 fn of_file(error: &std::io::Error) -> Class {
     match error.kind() {
         std::io::ErrorKind::NotFound => Class::NotFound,
-        // Of this machine: no other side will mend it.
-        std::io::ErrorKind::StorageFull
-        | std::io::ErrorKind::QuotaExceeded
-        | std::io::ErrorKind::FileTooLarge => Class::Failed,
         _ => Class::Refused,
     }
 }
@@ -182,7 +178,7 @@ mod tests {
         for (kind, class, hints) in [
             (ErrorKind::NotFound, Class::NotFound, 0),
             (ErrorKind::PermissionDenied, Class::Refused, 1),
-            (ErrorKind::StorageFull, Class::Failed, 1),
+            (ErrorKind::StorageFull, Class::Refused, 1),
             (ErrorKind::Other, Class::Refused, 0),
         ] {
             let error = Error::file("write", Path::new("/x"), Io::from(kind));

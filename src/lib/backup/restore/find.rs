@@ -376,7 +376,9 @@ fn wrong_kind(of: &Found, found: Kind) -> Error {
         doing: format!("cannot open {}", of.name),
         source: Box::new(error),
         class: Class::Failed,
-        hints: vec!["it is damaged: choose another backup; `capvco-backup list` shows them".into()],
+        hints: vec![
+            "it is damaged, or was never a backup: `capvco-backup list` shows what there is".into(),
+        ],
     }
 }
 

@@ -88,14 +88,8 @@ impl Error {
 impl Fault for Error {
     fn class(&self) -> Class {
         match self {
-            Self::TooOld { .. } => Class::Refused,
+            Self::TooOld { .. } | Self::Write { .. } => Class::Refused,
             Self::Database(damage) => damage.class(),
-            Self::Write { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull
-                | io::ErrorKind::QuotaExceeded
-                | io::ErrorKind::FileTooLarge => Class::Failed,
-                _ => Class::Refused,
-            },
             _ => Class::Usage,
         }
     }
