@@ -29,6 +29,8 @@ pub enum Class {
     Transient,
     /// What was to be shown is not so: a check, a comparison, a promise.
     Failed,
+    /// It has failed, and something of it is left where it was made; the text says what.
+    LeftBehind,
     /// The user stopped it.
     Interrupted,
     /// Ours to mend.

@@ -5,8 +5,8 @@
 //!
 //! **Ground**, which knows nothing of ours: [`fault`] says what kind of thing went wrong,
 //! [`id`] names things, [`mod@near`] finds the name that was meant, [`clock`] tells and spends
-//! time, [`progress`] and [`report`] are what a tool tells its user while it works and when it is
-//! done, [`yaml`] is the only door to YAML.
+//! time, [`disk`] reads and makes files, [`progress`] and [`report`] are what a tool tells its
+//! user while it works and when it is done, [`yaml`] is the only door to YAML.
 //!
 //! **First storey**, one outside world each: [`vco`] speaks the cloud's API, [`s3`] keeps objects
 //! under lock, [`etcd`] streams a member's state and knows its files; [`snapshot`] is what lies
@@ -22,6 +22,7 @@
 pub mod backup;
 pub mod cli;
 pub mod clock;
+pub mod disk;
 pub mod etcd;
 pub mod fault;
 pub mod id;

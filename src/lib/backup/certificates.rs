@@ -6,6 +6,10 @@ use std::path::Path;
 use x509_cert::Certificate;
 
 use super::Error;
+use crate::disk;
+
+/// The largest file of certificates that is read.
+const LARGEST: u64 = 1 << 20;
 
 /// A certificate of a PEM file, as far as its time goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +33,7 @@ impl Validity {
 
 /// The certificates in a PEM file, in its order; at least one.
 pub fn read(path: &Path) -> Result<Vec<Validity>, Error> {
-    let text = std::fs::read(path).map_err(|error| Error::file("read", path, error))?;
+    let text = disk::read(path, LARGEST).map_err(|error| Error::file("read", path, error))?;
     let bad = |what: &str| {
         Error::declined(
             format!("{} {what}", path.display()),

@@ -96,6 +96,14 @@ impl Error {
         Self::File { doing, path: path.to_owned(), source }
     }
 
+    /// The same, with what it has left on this machine.
+    #[must_use]
+    pub fn leaving(self, left: &[PathBuf]) -> Self {
+        let left: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
+        let (doing, hints) = (format!("this is left behind: {}", left.join(", ")), self.hints());
+        Self::Doing { doing, source: Box::new(self), class: Class::LeftBehind, hints }
+    }
+
     /// For `map_err`: another room's error while `doing` this.
     pub fn doing<F>(doing: impl Into<String>) -> impl FnOnce(F) -> Self
     where

@@ -42,7 +42,7 @@ pub async fn fetch<T: Send + 'static>(
 ) -> Result<Fetched<T>, Error> {
     let (hash_feed, hash_end) = pipe::reader(PIECES);
     let (open_feed, open_end) = pipe::reader(PIECES);
-    let hashing = spawn_blocking(move || hash(hash_end, &mut io::sink()));
+    let hashing = spawn_blocking(move || hash(hash_end, &mut io::sink(), u64::MAX));
     let opening = spawn_blocking(move || open(open_end));
     download(bucket, version, [hash_feed, open_feed], told).await?;
     let doing = |error| Error::file("read", Path::new(&version.key), error);
@@ -95,8 +95,9 @@ pub async fn joined<T>(thread: JoinHandle<T>) -> T {
     thread.await.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()))
 }
 
-/// The length and the SHA-256 of what is read, which also goes to `to`.
-pub fn hash(mut from: impl Read, to: &mut impl Write) -> io::Result<Content> {
+/// The length and the SHA-256 of what is read, which also goes to `to`; ends where that is more
+/// than `most`: a little that is packed can become more than any disk has.
+pub fn hash(mut from: impl Read, to: &mut impl Write, most: u64) -> io::Result<Content> {
     let (mut sum, mut length) = (Sha256::new(), 0);
     let mut buffer = vec![0; STEP];
     loop {
@@ -106,6 +107,10 @@ pub fn hash(mut from: impl Read, to: &mut impl Write) -> io::Result<Content> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
+        if taken as u64 > most - length {
+            length = most.saturating_add(1);
+            break;
+        }
         sum.update(&buffer[..taken]);
         to.write_all(&buffer[..taken])
             .map_err(|error| io::Error::new(error.kind(), Full(error)))?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Error;
+use crate::disk::read_file;
 use crate::yaml;
 
 /// Where kubeadm puts the manifests of static pods.
@@ -15,6 +16,9 @@ pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
 
 /// Where kubeadm puts keys and certificates.
 pub const PKI: &str = "/etc/kubernetes/pki";
+
+/// The largest manifest that is read; a static pod's has a few KiB.
+const LARGEST: u64 = 1 << 20;
 
 /// The etcd member of this node, as its manifest describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -124,8 +128,11 @@ pub fn api_server(path: &Path) -> Result<Option<ApiServer>, Error> {
 }
 
 fn text_of(path: &Path) -> Result<Option<String>, Error> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
+    match read_file(path, LARGEST) {
+        Ok(bytes) => {
+            let text = String::from_utf8(bytes).map_err(std::io::Error::other);
+            text.map(Some).map_err(|error| Error::file("read", path, error))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file("read", path, error)),
     }
@@ -427,5 +434,21 @@ spec:
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(etcd(&folder.path().join("etcd.yaml")).unwrap(), None);
         assert!(matches!(etcd(folder.path()), Err(Error::File { doing: "read", .. })));
+    }
+
+    #[test]
+    fn a_manifest_without_an_end_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("etcd.yaml");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let device = crate::fault::chain(&etcd(&path).unwrap_err());
+        assert!(device.ends_with("etcd.yaml: it is no regular file"), "{device}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "#".repeat(2 << 20)).unwrap();
+        let large = crate::fault::chain(&etcd(&path).unwrap_err());
+        assert!(
+            large.ends_with("it has more than 1048576 bytes, which no such file has"),
+            "{large}"
+        );
     }
 }

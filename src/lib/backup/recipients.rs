@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use super::Error;
+use crate::disk;
 use crate::snapshot::seal::Recipients;
 
 /// The longest file of recipients that is read: age's own limit, and a byte to notice it by.
@@ -22,7 +23,7 @@ pub fn read(
     let mut remarks = Vec::new();
     for path in files {
         let failed = |error| Error::file("read", path, error);
-        let file = std::fs::File::open(path).map_err(failed)?;
+        let file = disk::open(path).map_err(failed)?;
         let mut bytes = Vec::new();
         file.take(LONGEST).read_to_end(&mut bytes).map_err(failed)?;
         let name = format!("recipients file {}", path.display());

@@ -112,6 +112,64 @@ fn among(name: &Path, mut folders: impl Iterator<Item = PathBuf>) -> PathBuf {
     found.map_or_else(|| name.to_owned(), |folder| folder.join(name))
 }
 
+/// Files that libraries of ours read to their end, wherever that is.
+const READ_WHOLE: [&str; 4] = [
+    SSL_CERT_FILE,
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+];
+/// More than any of them has.
+const LONGEST_WHOLE: u64 = 16 << 20;
+
+/// A variable that names a file without an end.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} names {}, which is {why}", path.display())]
+pub(super) struct Endless {
+    name: &'static str,
+    path: PathBuf,
+    why: &'static str,
+}
+
+impl Fault for Endless {
+    fn class(&self) -> Class {
+        Class::Usage
+    }
+
+    fn hints(&self) -> Vec<String> {
+        vec![format!("let {} name a text file, or take it out of the environment", self.name)]
+    }
+}
+
+/// Looks at what is read whole.
+pub(super) fn bounded_files() -> Result<(), Endless> {
+    let named = READ_WHOLE.iter().map(|name| (*name, std::env::var_os(name)));
+    named.filter_map(|(name, path)| Some((name, PathBuf::from(path?)))).try_for_each(
+        |(name, path)| match endless(&path) {
+            Some(why) => Err(Endless { name, path, why }),
+            None => Ok(()),
+        },
+    )
+}
+
+#[cfg(unix)]
+fn endless(path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    // What is not there is nothing to read, and /dev/null is how one says so.
+    let facts = std::fs::metadata(path).ok()?;
+    let null = std::fs::metadata("/dev/null").ok().map(|facts| facts.rdev());
+    let kind = facts.file_type();
+    if kind.is_block_device() || kind.is_char_device() && Some(facts.rdev()) != null {
+        return Some("a device");
+    }
+    (kind.is_file() && facts.len() > LONGEST_WHOLE).then_some("larger than 16 MiB")
+}
+
+#[cfg(not(unix))]
+fn endless(_path: &Path) -> Option<&'static str> {
+    None
+}
+
 /// The longest token that is read, in bytes; a JWT of the portal has about 1000.
 const LONGEST_TOKEN: u64 = 1 << 20;
 
@@ -292,6 +350,22 @@ mod tests {
             Ok(Token::Inline(token)) => format!("inline {}", token.expose_secret()),
             Ok(Token::File(path)) => format!("file {}", path.display()),
             Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_not_handed_to_a_library() {
+        let large = tempfile::NamedTempFile::new().unwrap();
+        large.as_file().set_len(LONGEST_WHOLE + 1).unwrap();
+        let small = tempfile::NamedTempFile::new().unwrap();
+        for (path, why) in [
+            (small.path(), None),
+            (Path::new("/dev/null"), None),
+            (Path::new("/no/such"), None),
+            (Path::new("/dev/zero"), Some("a device")),
+            (large.path(), Some("larger than 16 MiB")),
+        ] {
+            assert_eq!(endless(path), why, "{path:?}");
         }
     }
 

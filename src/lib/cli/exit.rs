@@ -28,6 +28,7 @@ pub const fn of_class(class: Class) -> u8 {
         }
         Class::Transient | Class::RateLimited | Class::Quota => OTHER_SIDE,
         Class::Failed | Class::Interrupted | Class::Bug => FAILED,
+        Class::LeftBehind => LEFT_BEHIND,
     }
 }
 
@@ -56,6 +57,7 @@ mod tests {
             (Class::NotFound, 3),
             (Class::Conflict, 3),
             (Class::Invalid, 3),
+            (Class::LeftBehind, 5),
             (Class::Transient, 4),
             (Class::RateLimited, 4),
             (Class::Quota, 4),

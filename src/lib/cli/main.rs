@@ -17,7 +17,8 @@ use super::args::{CloudArgs, Color, Format, Talk};
 use super::diagnose::{self, Label, Line};
 use super::progress::Screen;
 use super::terminal::{self, Terminal};
-use super::{env, exit, goflags, log, print, signals, variables};
+use super::{env, exit, goflags, log, passphrase, print, signals, variables};
+use crate::disk;
 use crate::fault::Fault;
 use crate::progress::Progress;
 use crate::report::{Report, Verdict};
@@ -142,6 +143,8 @@ where
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
+    // Before anything else can make a file.
+    disk::keep_private();
     let talk = args.talk();
     let terminal = Terminal::look(talk.color);
     report_bugs(program.name, terminal);
@@ -159,6 +162,9 @@ where
         screen: Arc::clone(&screen),
         terminal,
     };
+    if let Err(error) = env::bounded_files() {
+        return ExitCode::from(conclude(Ok(Err(error.into())), &screen));
+    }
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| {
         work(program, &screen, session.cancel.clone(), || body(args, session))
     }));
@@ -223,6 +229,7 @@ where
         watch(program, screen, cancel, beats);
         body().await
     });
+    passphrase::unhide();
     // A blocked read of stdin must not keep a finished program alive.
     runtime.shutdown_background();
     ended
@@ -262,6 +269,7 @@ async fn end_if_deaf(program: Program, screen: Arc<Screen>, beats: Arc<AtomicU64
     (program.pause)(DEAF).await;
     if beats.load(Ordering::Relaxed) == before {
         screen.warn("the program is stuck in a read or write that does not end: it is ended");
+        passphrase::unhide();
         std::process::exit(i32::from(exit::KILLED));
     }
 }
@@ -269,6 +277,7 @@ async fn end_if_deaf(program: Program, screen: Arc<Screen>, beats: Arc<AtomicU64
 /// The first signal asks the program to stop, the second ends it.
 fn stop(screen: &Screen, cancel: &CancellationToken) {
     if cancel.is_cancelled() {
+        passphrase::unhide();
         std::process::exit(i32::from(exit::KILLED));
     }
     screen.say("stopping; a second Ctrl-C ends at once");

@@ -1,12 +1,16 @@
 //! A passphrase: from a file, from the environment, or typed without echo.
 
+use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroizing;
 
 use super::env;
+use crate::disk;
 use crate::fault::{Class, Fault};
 
 /// The longest passphrase that is read, in bytes.
@@ -59,16 +63,40 @@ pub fn passphrase(what: &str, file: Option<&Path>) -> Result<SecretString, NoPas
     Ok(SecretString::from(found.as_str()))
 }
 
+/// The terminal that somebody types on without seeing it, and how it was before.
+static HIDDEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+
+/// Lets what is typed be seen again, where a program ends while somebody is asked: whoever waits
+/// for the passphrase waits in a thread that nobody ends.
+pub(super) fn unhide() {
+    let hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((terminal, before)) = hidden {
+        // A terminal that is gone needs nothing.
+        let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
+    }
+}
+
+fn remember() {
+    let terminal = File::open("/dev/tty").and_then(|terminal| {
+        let before = tcgetattr(&terminal)?;
+        Ok((terminal, before))
+    });
+    // Without a terminal there is nothing to remember, and the asking itself says so.
+    *HIDDEN.lock().unwrap_or_else(PoisonError::into_inner) = terminal.ok();
+}
+
 fn typed(what: &str) -> Result<Zeroizing<String>, NoPassphrase> {
     let ask = format!("passphrase for {what}: ");
+    remember();
     let read = rpassword::prompt_password(ask);
+    unhide();
     read.map(Zeroizing::new).map_err(|error| NoPassphrase::Terminal(what.to_owned(), error))
 }
 
 fn from_file(path: &Path) -> Result<Zeroizing<String>, NoPassphrase> {
     let unreadable = |error| NoPassphrase::Unreadable(path.to_owned(), error);
     let mut text = Zeroizing::new(String::new());
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = disk::open(path).map_err(unreadable)?;
     file.take(LONGEST).read_to_string(&mut text).map_err(unreadable)?;
     Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }

@@ -1,7 +1,6 @@
 //! Where members are and how they are spoken to: endpoints, and TLS from files.
 
 use std::fmt::Display;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{ClientTlsConfig, Endpoint, Identity};
 
 use super::error::{Error, Kind};
+use crate::disk;
 
 /// The longest file of certificates that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -184,11 +184,8 @@ fn refuse(what: &str, path: &Path, why: impl Display) -> Error {
 }
 
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(LONGEST).read_to_end(&mut bytes))
-        .map_err(|error| refuse(what, path, "it cannot be read").with_source(error))?;
-    Ok(bytes)
+    let read = disk::read(path, LONGEST);
+    read.map_err(|error| refuse(what, path, "it cannot be read").with_source(error))
 }
 
 fn certificates(

@@ -5,7 +5,6 @@
 //! looked at here first.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -17,6 +16,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::error::{Error, Kind};
+use crate::disk;
 
 /// The longest file of certificates that is read, in bytes; a system's own has 250 000.
 const LONGEST: u64 = 16 << 20;
@@ -58,10 +58,8 @@ fn own(path: &Path) -> Result<String, Error> {
     let refuse = |why: &str| {
         Error::new("use", format!("CA file {}", path.display()), Kind::Setting).with_message(why)
     };
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(LONGEST).read_to_end(&mut bytes))
-        .map_err(|error| refuse("it cannot be read").with_source(error))?;
+    let bytes = disk::read(path, LONGEST);
+    let bytes = bytes.map_err(|error| refuse("it cannot be read").with_source(error))?;
     let mut pem = String::new();
     for certificate in CertificateDer::pem_slice_iter(&bytes) {
         let certificate = certificate.map_err(|_| refuse("it is no valid PEM"))?;

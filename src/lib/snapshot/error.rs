@@ -223,6 +223,14 @@ pub enum Error {
         /// Which.
         path: String,
     },
+    /// Writing files has failed, and what was written could not all be removed again.
+    #[error("this is left behind: {paths}")]
+    Left {
+        /// What.
+        paths: String,
+        /// Why writing has failed.
+        source: Box<Error>,
+    },
     /// The stream's bytes do not hold.
     #[error("{name}: {damage}")]
     Damaged {
@@ -305,6 +313,7 @@ impl Fault for Error {
             | Self::Write { .. }
             | Self::Local { .. } => Class::Refused,
             Self::InTheWay { .. } => Class::Conflict,
+            Self::Left { .. } => Class::LeftBehind,
             Self::BadHeader { .. } | Self::Damaged { .. } | Self::Archive { .. } => Class::Invalid,
             Self::Read { .. } => Class::Transient,
         }

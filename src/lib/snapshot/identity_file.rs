@@ -60,7 +60,7 @@ pub fn load(
     sort: Sort,
 ) -> Result<(SecretBox<Vec<u8>>, Vec<String>), Error> {
     let failed = |source| Error::KeyFile { name: name.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = crate::disk::open(path).map_err(failed)?;
     let facts = file.metadata().map_err(failed)?;
     let bytes = read_bounded(file, name)?;
     let mut remarks = Vec::new();

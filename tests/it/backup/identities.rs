@@ -19,7 +19,7 @@ fn file(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 }
 
 /// The key as a file encrypted with a passphrase by the real age.
-fn encrypted(folder: &Path, armor: bool) -> PathBuf {
+pub fn encrypted(folder: &Path, armor: bool) -> PathBuf {
     let clear = file(folder, "clear.txt", format!("# mine\n{KEY}\n"));
     let sealed = folder.join(format!("key.{armor}.age"));
     let path = tool("age");

@@ -3,6 +3,7 @@
 mod bucket;
 mod check;
 mod drill;
+mod files;
 mod hold;
 mod identities;
 mod list;

@@ -1,19 +1,22 @@
 //! A key in a file that a timer, a pod and a shell can read as their environment.
 
 use std::fmt::Write as _;
-use std::io::{Error as Io, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::backup::Error;
+use crate::disk::{Draft, may_be_replaced, read_file};
 use crate::vco::BucketKey;
 
 /// What stands for an address of S3 that nothing tells yet.
 const MISSING: &str = "\
 # S3's address is missing here: `bucket create` adds it when it is run again with --s3-endpoint.
 #CAPVCO_BACKUP_S3_ENDPOINT";
+
+/// More than any such file has.
+const LONGEST: u64 = 64 << 10;
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +65,11 @@ pub fn text(
 /// Writes it, readable for its owner only. A file of another key is left alone.
 pub fn write(path: &Path, text: &SecretString) -> Result<Written, Error> {
     let failed = |error| Error::file("write", path, error);
-    match std::fs::read_to_string(path) {
+    may_be_replaced(path).map_err(failed)?;
+    match there(path) {
         Ok(there) if there == text.expose_secret() => return Ok(Written::Same),
         Ok(there) if id(&there) == id(text.expose_secret()) => {
-            let aside = path.with_extension("new");
-            let _ = std::fs::remove_file(&aside);
-            create(&aside, text).map_err(failed)?;
-            std::fs::rename(&aside, path).map_err(failed)?;
+            draft(path, text).and_then(Draft::replace).map_err(failed)?;
             return Ok(Written::Renewed);
         }
         Ok(_) => {
@@ -77,18 +78,21 @@ pub fn write(path: &Path, text: &SecretString) -> Result<Written, Error> {
                 "move it away and run this again",
             ));
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    create(path, text).map_err(failed)?;
+    draft(path, text).and_then(Draft::place).map_err(failed)?;
     Ok(Written::New)
 }
 
-fn create(path: &Path, text: &SecretString) -> Result<(), Io> {
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.expose_secret().as_bytes())?;
-    file.sync_all()
+fn there(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_file(path, LONGEST)?).map_err(io::Error::other)
+}
+
+fn draft(path: &Path, text: &SecretString) -> io::Result<Draft> {
+    let mut draft = Draft::create(path)?;
+    draft.write_all(text.expose_secret().as_bytes())?;
+    Ok(draft)
 }
 
 fn id(text: &str) -> Option<&str> {
@@ -138,6 +142,21 @@ mod tests {
         let error = write(&path, &other).unwrap_err().to_string();
         assert!(error.contains("another key"), "{error}");
         assert!(std::fs::read_to_string(&path).unwrap().contains("=AK\n"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_neither_read_nor_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = text(&key("AK", "s"), "b", "", None).unwrap();
+        for to in ["/dev/zero", "/no/such"] {
+            let path = folder.path().join("rw.env");
+            std::os::unix::fs::symlink(to, &path).unwrap();
+            let error = crate::fault::chain(&write(&path, &text).unwrap_err());
+            assert!(error.contains("a symbolic link is there"), "{error}");
+            assert_eq!(std::fs::read_link(&path).unwrap(), Path::new(to));
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

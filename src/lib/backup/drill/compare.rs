@@ -4,7 +4,6 @@
 //! some keys of a control plane live for seconds only, so that newer revisions may come by
 //! themselves.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::report::Row;
 use crate::backup::Error;
+use crate::disk;
 use crate::etcd::Client;
 use crate::etcd::db::{Db, Summary};
 
@@ -100,7 +100,7 @@ async fn history(
 async fn take(client: &Client, path: &Path) -> Result<(), Error> {
     let doing = || Error::doing("the restored etcd gives no snapshot");
     let written = |error| Error::file("write", path, error);
-    let mut file = File::create_new(path).map_err(written)?;
+    let mut file = disk::create(path).map_err(written)?;
     let mut stream = client.snapshot(IDLE).await.map_err(doing())?;
     while let Some(piece) = stream.next().await.map_err(doing())? {
         file.write_all(&piece).map_err(written)?;

@@ -9,8 +9,8 @@ mod report;
 mod server;
 mod tls;
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,8 +163,9 @@ fn folder(request: &Request, found: &Found) -> Result<TempDir, Error> {
             "name another place with --staging DIR",
         ));
     }
-    // tempfile makes folders 0700.
-    let made = tempfile::Builder::new().prefix("capvco-drill-").tempdir_in(&at);
+    // tempfile leaves it to the mask of the process.
+    let alone = Permissions::from_mode(0o700);
+    let made = tempfile::Builder::new().prefix("capvco-drill-").permissions(alone).tempdir_in(&at);
     made.map_err(|error| Error::file("make a folder in", &at, error))
 }
 

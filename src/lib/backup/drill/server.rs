@@ -1,7 +1,7 @@
 //! A throw-away etcd: started on restored data, asked, ended.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,6 +13,7 @@ use tokio::process::{Child, Command};
 use super::tls::Files;
 use crate::backup::Error;
 use crate::clock::Clock;
+use crate::disk;
 use crate::etcd::{Access, Client, DIAL_TIMEOUT, Version};
 
 /// How often it is looked at while it starts.
@@ -99,7 +100,7 @@ impl Server {
         tls: &Files,
         log: PathBuf,
     ) -> Result<Self, Error> {
-        let out = File::create(&log).map_err(|error| Error::file("create", &log, error))?;
+        let out = disk::create(&log).map_err(|error| Error::file("create", &log, error))?;
         let err = out.try_clone().map_err(|error| Error::file("create", &log, error))?;
         let mut command = Command::new(etcd);
         // etcd takes every flag from ETCD_* variables too.
@@ -149,7 +150,7 @@ impl Server {
     }
 
     fn failed(&self, why: &str) -> Error {
-        let log = std::fs::read(&self.log).unwrap_or_default();
+        let log = log_of(&self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let start = log.len().saturating_sub(SHOWN);
         let start = log[..].char_indices().map(|(at, _)| at).find(|at| *at >= start).unwrap_or(0);
@@ -175,6 +176,16 @@ impl Server {
             }
         }
     }
+}
+
+/// The end of the log, and somewhat more.
+fn log_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(4 * SHOWN as u64)))?;
+    let mut end = Vec::new();
+    file.take(8 * SHOWN as u64).read_to_end(&mut end)?;
+    Ok(end)
 }
 
 fn flags(data_dir: &Path, place: &Place, tls: &Files) -> Vec<String> {

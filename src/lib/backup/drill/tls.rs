@@ -3,9 +3,7 @@
 //! The throw-away etcd serves every Secret of the cluster on a port of this machine. Only who has
 //! the key below may ask it.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
@@ -14,6 +12,7 @@ use rcgen::{
 };
 
 use crate::backup::Error;
+use crate::disk;
 
 /// The files, in a folder that is its owner's alone.
 #[derive(Debug, Clone)]
@@ -36,8 +35,7 @@ pub fn make(folder: &Path) -> Result<Files, Error> {
     })?;
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        let written = disk::create(&path).and_then(|mut file| file.write_all(text.as_bytes()));
         written.map(|()| path.clone()).map_err(|error| Error::file("write", &path, error))
     };
     Ok(Files {

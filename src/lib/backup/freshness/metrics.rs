@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use jiff::Timestamp;
 
 use super::Seen;
+use crate::disk::Draft;
 
 /// One metric: name, help, and its value where there is one.
 type Metric = (&'static str, &'static str, fn(&Seen) -> Option<i64>);
@@ -64,17 +64,10 @@ fn head(text: &mut String, name: &str, help: &str) {
     let _ = writeln!(text, "# TYPE capvco_backup_{name} gauge");
 }
 
-/// Writes the file whole or not at all: the collector may read it at any time.
+/// Writes the file whole or not at all: the collector may read it at any time, and reads `*.prom`
+/// only.
 pub(super) fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // The collector reads `*.prom` only: what is half written has another ending.
-    let mut file = tempfile::Builder::new()
-        .prefix(".capvco-backup.")
-        .suffix(".tmp")
-        .permissions(std::fs::Permissions::from_mode(0o644))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    let mut draft = Draft::create(path)?.with_mode(0o644);
+    draft.write_all(text.as_bytes())?;
+    draft.replace()
 }

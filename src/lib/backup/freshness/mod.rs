@@ -16,6 +16,7 @@ use super::choice::{Looked, look};
 use super::wording::{at, length, moment, since};
 use super::{Error, Target};
 use crate::clock::Clock;
+use crate::disk::may_be_replaced;
 use crate::report::{Remark, Report, Verdict, size};
 use crate::s3::{Bucket, Retention, Version};
 use crate::snapshot::catalog::{Catalog, Entry, Record};
@@ -137,6 +138,9 @@ pub async fn run(
     clock: Arc<dyn Clock>,
     cancel: &CancellationToken,
 ) -> Result<FreshnessReport, Error> {
+    if let Some(path) = &request.textfile {
+        may_be_replaced(path).map_err(|error| Error::file("write", path, error))?;
+    }
     let now = at(clock.unix());
     let work = Box::pin(async {
         let looked = look(&request.target, request.cluster, clock).await?;

@@ -191,7 +191,7 @@ fn check(reader: PipeReader, inside: Inside) -> Result<(), Wrong> {
         Inside::Keys => Ok(Archive::read(unpacker, name).map(|_| ())?),
         Inside::Database(said) => {
             let unpacker = unpacker.must_hold(Kind::EtcdDb, name)?;
-            let found = hash(unpacker, &mut io::sink());
+            let found = hash(unpacker, &mut io::sink(), said.size);
             let found = found.map_err(|error| crate::snapshot::Error::of_reading(name, error))?;
             if found == said { Ok(()) } else { Err(Wrong::Other) }
         }

@@ -16,11 +16,12 @@ use super::plan::{DataDir, cannot};
 use super::request::{Engine, Request};
 use super::staging::Staging;
 use crate::backup::Error;
+use crate::disk::{self, Draft};
 use crate::etcd::db::{Db, Summary, Trailer};
 use crate::etcd::restore::{Prepared, prepare, write};
 use crate::progress::{Progress, Step};
 use crate::s3::Version;
-use crate::snapshot::archive::Archive;
+use crate::snapshot::archive::{Archive, Unpacked};
 use crate::snapshot::pack::Unpacker;
 use crate::snapshot::seal::Identities;
 
@@ -156,7 +157,7 @@ pub async fn data_dir(
     request: &Request,
     dir: &DataDir,
     progress: &Arc<dyn Progress>,
-    keys: impl FnOnce() -> Result<(), Error>,
+    keys: impl FnOnce() -> Result<Option<Unpacked>, Error>,
 ) -> Result<Placed, Error> {
     let staging = Staging::take(&dir.place.staging())?;
     let staged = staging.at("staged.db");
@@ -166,17 +167,29 @@ pub async fn data_dir(
     let made = staging.at("data");
     progress.update(ITEM, Step::state("writing"));
     engine(dir, &prepared, &staged, &made).await?;
-    keys()?;
-    // The kubelet may have started an etcd again in the meantime.
-    if is_live(&dir.place.path)? {
-        return Err(Error::declined(
-            format!("an etcd has been started on {} meanwhile", dir.place.path.display()),
-            "stop it, and move its manifest away so that it stays so",
-        ));
-    }
-    let aside = swap(dir, &made)?;
+    let keys = keys()?;
+    let aside = with_keys(keys, still_free(dir).and_then(|()| swap(dir, &made)))?;
     let left = staging.remove().err().map(|error| crate::fault::chain(&error));
     Ok(Placed { verified, prepared, aside, left })
+}
+
+/// The kubelet may have started an etcd again in the meantime.
+fn still_free(dir: &DataDir) -> Result<(), Error> {
+    if !is_live(&dir.place.path)? {
+        return Ok(());
+    }
+    Err(Error::declined(
+        format!("an etcd has been started on {} meanwhile", dir.place.path.display()),
+        "stop it, and move its manifest away so that it stays so",
+    ))
+}
+
+/// The keys of a restore that has failed are removed again.
+fn with_keys<T>(keys: Option<Unpacked>, done: Result<T, Error>) -> Result<T, Error> {
+    done.map_err(|error| match keys.map(Unpacked::undo).unwrap_or_default() {
+        left if left.is_empty() => error,
+        left => error.leaving(&left),
+    })
 }
 
 async fn engine(
@@ -215,24 +228,44 @@ fn swap(dir: &DataDir, made: &Path) -> Result<Option<PathBuf>, Error> {
     own_as(&place.path, made).map_err(|error| Error::file("hand over", made, error))?;
     let aside = if let Some(wanted) = &dir.aside {
         let aside = unused(wanted);
-        let moved = fs::rename(&to, &aside);
-        moved.map_err(|error| Error::file("move aside", &to, error))?;
+        change_places(&from, &to, &aside)?;
         Some(aside)
     } else {
         let empty = place.now == Now::Empty && !place.mount_point;
-        clear_empty(&place.path, empty)?
+        let aside = clear_empty(&place.path, empty)?;
+        put(&from, &to, aside.as_deref())?;
+        aside
     };
-    if let Err(error) = fs::rename(&from, &to) {
-        if let Some(aside) = &aside {
-            // Back as it was; should even this fail, the error below names the place.
-            let _ = fs::rename(aside, &to);
-        }
-        return Err(Error::file("put the new data at", &to, error));
-    }
     let parent = to.parent().unwrap_or(Path::new("/"));
     let synced = File::open(parent).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::file("write", parent, error))?;
     Ok(aside)
+}
+
+/// Puts the new data in its place and the old aside, in one moment where the kernel and the file
+/// system can do so: what finds no data begins an empty cluster.
+fn change_places(new: &Path, place: &Path, aside: &Path) -> Result<(), Error> {
+    // What is in the staging folder is cleared by the next run: the old data must never be there.
+    if fs::rename(new, aside).is_ok() {
+        if disk::exchange(aside, place).is_ok() {
+            return Ok(());
+        }
+        let back = fs::rename(aside, new);
+        back.map_err(|error| Error::file("rename", aside, error))?;
+    }
+    fs::rename(place, aside).map_err(|error| Error::file("move aside", place, error))?;
+    put(new, place, Some(aside))
+}
+
+/// Puts the new data in its place; where that fails, what was moved aside comes back.
+fn put(new: &Path, place: &Path, aside: Option<&Path>) -> Result<(), Error> {
+    fs::rename(new, place).map_err(|error| {
+        if let Some(aside) = aside {
+            // Should even this fail, the error names the place.
+            let _ = fs::rename(aside, place);
+        }
+        Error::file("put the new data at", place, error)
+    })
 }
 
 /// An empty folder makes room; one with something that does not matter moves aside.
@@ -284,36 +317,21 @@ pub async fn db_file(
     request: &Request,
     path: &Path,
     progress: &Arc<dyn Progress>,
+    keys: impl FnOnce() -> Result<Option<Unpacked>, Error>,
 ) -> Result<Verified, Error> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = Part(path.with_file_name(format!(".{name}.part")));
-    match fs::remove_file(&part.0) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::file("remove", &part.0, error));
-        }
-        _ => {}
-    }
-    let verified = verified(found, request, &part.0, progress).await?;
-    let end = || {
-        let mut file = OpenOptions::new().append(true).open(&part.0)?;
+    let writing = |error| Error::file("write", path, error);
+    let mut draft = Draft::create(path).map_err(writing)?;
+    let verified = verified(found, request, draft.part(), progress).await?;
+    let mut end = || {
+        let mut file = OpenOptions::new().append(true).open(draft.part())?;
         file.write_all(&verified.fetched.sha256)?;
-        file.sync_all()?;
-        // Not over something that appeared meanwhile.
-        fs::hard_link(&part.0, path)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        draft.close()
     };
-    end().map_err(|error| Error::file("write", path, error))?;
+    end().map_err(writing)?;
+    let keys = keys()?;
+    // Not over something that appeared meanwhile.
+    with_keys(keys, draft.place().map_err(writing))?;
     Ok(verified)
-}
-
-/// A file that is removed at the end, whatever the end is.
-struct Part(PathBuf);
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 /// Fetches the node's keys and holds them in memory: they are small, and must be whole before
@@ -353,7 +371,7 @@ async fn sealed_keys(found: &Found) -> Result<Vec<u8>, Error> {
 fn file_of_keys(found: &Found) -> Result<Vec<u8>, Error> {
     let mut sealed = Vec::new();
     let (path, read) = if let Data::File { path, .. } = &found.data {
-        let file = File::open(path);
+        let file = disk::open(path);
         (path.as_path(), file.and_then(|f| f.take(LARGEST_KEYS).read_to_end(&mut sealed)))
     } else {
         let stdin = io::stdin().lock();

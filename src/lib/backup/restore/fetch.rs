@@ -8,13 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::find::{Data, Found};
+use super::place::free;
 use crate::backup::Error;
+use crate::disk;
 use crate::etcd::db::{TRAILER, Trailer, has_trailer, judge};
 use crate::progress::{Progress, Step};
+use crate::report::size;
 use crate::s3::Bucket;
 use crate::snapshot::kind::Kind;
 use crate::snapshot::pack::{Found as Layers, Unpacker};
@@ -26,6 +30,8 @@ const PIECES: usize = 16;
 /// How much is decrypted and written at once, and how many of these wait for the disk.
 const STEP: usize = 256 << 10;
 const STEPS: usize = 8;
+/// What a database of unknown size leaves free, where there is so much.
+const LEFT_FREE: u64 = 64 << 20;
 /// The item that progress is told of.
 pub const ITEM: &str = "restore";
 
@@ -52,13 +58,13 @@ pub async fn fetch(
     into: &Path,
     progress: &Arc<dyn Progress>,
 ) -> Result<Fetched, Error> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into);
-    let file = file.map_err(|error| Error::file("create", into, error))?;
+    let most = Most::of(found, free(disk::folder_of(into))?);
+    let file = out(into).map_err(|error| Error::file("create", into, error))?;
     let (name, with, into) = (found.name.clone(), with.clone(), into.to_owned());
     match (&found.data, &found.bucket) {
         (Data::Object { key, version, size }, Some(bucket)) => {
             let (feed, input) = pipe::reader(PIECES);
-            let thread = spawn_blocking(move || unpack(input, &with, &name, (file, &into)));
+            let thread = spawn_blocking(move || unpack(input, &with, &name, (file, &into), most));
             let object = (key.as_str(), version.as_deref(), *size);
             let downloaded = download(bucket, object, feed, progress.as_ref()).await;
             let unpacked = joined(thread).await;
@@ -68,14 +74,70 @@ pub async fn fetch(
         (Data::File { path, size }, _) => {
             let reader = File::open(path).map_err(|error| Error::file("read", path, error))?;
             let reader = Counted::new(reader, Some(*size), Arc::clone(progress));
-            joined(spawn_blocking(move || unpack(reader, &with, &name, (file, &into)))).await
+            joined(spawn_blocking(move || unpack(reader, &with, &name, (file, &into), most))).await
         }
         _ => {
             let reader = Counted::new(io::stdin(), None, Arc::clone(progress));
-            joined(spawn_blocking(move || unpack(reader, &with, &name, (file, &into)))).await
+            joined(spawn_blocking(move || unpack(reader, &with, &name, (file, &into), most))).await
         }
     }
 }
+
+/// The file to write to: new, or one that is there for this.
+fn out(path: &Path) -> io::Result<File> {
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)
+}
+
+/// How much may come out of what is packed, of which a little can become more than any disk has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Most {
+    /// What its manifest says, and a trailer.
+    Said(u64),
+    /// Nothing is said of it: what there is room for, with some left for others.
+    Free(u64),
+}
+
+impl Most {
+    fn of(found: &Found, free: u64) -> Self {
+        match &found.manifest {
+            Some(manifest) => Self::Said(manifest.db.size),
+            None => Self::Free(free - LEFT_FREE.min(free / 20)),
+        }
+    }
+
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::Said(bytes) => bytes.saturating_add(TRAILER),
+            Self::Free(bytes) => bytes,
+        }
+    }
+
+    fn exceeded(self, name: &str, into: &Path) -> Error {
+        match self {
+            Self::Said(bytes) => Error::declined(
+                format!(
+                    "{name} is damaged: more came than the {bytes} bytes that its manifest says"
+                ),
+                "take another backup: `capvco-backup list` shows them",
+            ),
+            Self::Free(bytes) => Error::declined(
+                format!(
+                    "there is too little room at {}: {name} has more than {}",
+                    disk::folder_of(into).display(),
+                    size(bytes)
+                ),
+                "make room there, or name another place",
+            ),
+        }
+    }
+}
+
+/// That there is more than may come.
+#[derive(Debug, thiserror::Error)]
+#[error("more came than may come")]
+struct TooMuch;
 
 async fn joined<T>(thread: JoinHandle<T>) -> T {
     thread.await.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()))
@@ -140,6 +202,7 @@ fn unpack(
     with: &Identities,
     name: &str,
     (file, into): (File, &Path),
+    most: Most,
 ) -> Result<Fetched, Error> {
     let doing = || Error::doing(format!("cannot restore {name}"));
     let unpacker = Unpacker::new(from, with, name).and_then(|un| un.must_hold(Kind::EtcdDb, name));
@@ -148,18 +211,21 @@ fn unpack(
     let (sender, receiver) = sync_channel(STEPS);
     let (read, written) = std::thread::scope(|scope| {
         let writing = scope.spawn(move || write(&receiver, file));
-        let read = read_all(&mut unpacker, &sender);
+        let read = read_all(&mut unpacker, &sender, most.bytes());
         drop(sender);
         (read, writing.join())
     });
     let written = written.unwrap_or_else(|bug| std::panic::resume_unwind(bug));
     let (size, sha256, trailer) = written.map_err(|error| Error::file("write", into, error))?;
-    read.map_err(|error| doing()(crate::snapshot::Error::of_reading(name, error)))?;
+    read.map_err(|error| match error.downcast::<TooMuch>() {
+        Ok(TooMuch) => most.exceeded(name, into),
+        Err(error) => doing()(crate::snapshot::Error::of_reading(name, error)),
+    })?;
     Ok(Fetched { size, sha256, trailer, layers })
 }
 
 /// Reads in steps; a writer that is gone has an error of its own.
-fn read_all(from: &mut impl Read, to: &SyncSender<Vec<u8>>) -> io::Result<()> {
+fn read_all(from: &mut impl Read, to: &SyncSender<Vec<u8>>, mut left: u64) -> io::Result<()> {
     loop {
         let mut step = vec![0; STEP];
         let mut filled = 0;
@@ -173,6 +239,7 @@ fn read_all(from: &mut impl Read, to: &SyncSender<Vec<u8>>) -> io::Result<()> {
         }
         let last = filled < STEP;
         step.truncate(filled);
+        left = left.checked_sub(filled as u64).ok_or_else(|| io::Error::other(TooMuch))?;
         if to.send(step).is_err() || last {
             return Ok(());
         }
@@ -243,6 +310,25 @@ mod tests {
         }
         drop(sender);
         (write(&receiver, file).unwrap(), std::fs::read(&path).unwrap())
+    }
+
+    #[test]
+    fn no_more_is_written_than_may_come() {
+        for (bytes, most, fits) in
+            [(0, 0, true), (9, 9, true), (9, 8, false), (3 * STEP, 2 * STEP, false)]
+        {
+            let (sender, receiver) = sync_channel(8);
+            let read = read_all(&mut io::repeat(7).take(bytes as u64), &sender, most as u64);
+            assert_eq!(read.is_ok(), fits, "{bytes} of {most}");
+            drop(sender);
+            let came: usize = receiver.iter().map(|step| step.len()).sum();
+            assert!(came <= most, "{came} of {most}");
+        }
+        let found = super::super::find::Found::bare("x".to_owned(), Data::Stdin);
+        for (free, most) in [(0, 0), (10 << 20, 10 << 20), (1 << 40, (1 << 40) - LEFT_FREE)] {
+            let Most::Free(bytes) = Most::of(&found, free) else { panic!("no manifest") };
+            assert!(bytes <= most && bytes >= most / 20 * 19, "{bytes} of {free}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Data {
 }
 
 impl Found {
-    fn bare(name: String, data: Data) -> Self {
+    pub(super) fn bare(name: String, data: Data) -> Self {
         let remarks = Vec::new();
         Self { name, data, manifest: None, pki: None, keys_in: None, bucket: None, remarks }
     }
@@ -103,6 +103,12 @@ fn file(path: &Path) -> Result<Found, Error> {
         return Err(Error::asked(
             format!("{} is a folder", path.display()),
             "name the snapshot's file; the database of a data directory is member/snap/db",
+        ));
+    }
+    if !facts.is_file() {
+        return Err(Error::asked(
+            format!("{} is no regular file", path.display()),
+            "what comes through a pipe is read from stdin: `COMMAND | capvco-backup restore --from -`",
         ));
     }
     let data = Data::File { path: path.to_owned(), size: facts.len() };

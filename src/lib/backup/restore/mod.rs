@@ -105,7 +105,7 @@ fn look(request: &Request, node: Option<&EtcdNode>, now: Timestamp) -> Result<Se
         Some(Output::DataDir { path, member: wish, .. }) => {
             let place = Place::look(path)?;
             let member = member::decide(wish, node, &fresh_token(now)?)?;
-            Ok(Seen::DataDir(place, member))
+            Ok(Seen::DataDir(place, Box::new(member)))
         }
     }
 }
@@ -177,9 +177,9 @@ impl Context<'_> {
         let keys = || match (&archive, &self.request.pki) {
             (Some(archive), Some(folder)) => {
                 let doing = format!("cannot unpack the keys into {}", folder.display());
-                archive.unpack(folder).map(drop).map_err(Error::doing(doing))
+                archive.unpack(folder).map(Some).map_err(Error::doing(doing))
             }
-            _ => Ok(()),
+            _ => Ok(None),
         };
         let mut row = self.row("restored");
         match &self.plan.into {
@@ -188,8 +188,8 @@ impl Context<'_> {
                 Ok(Self::report(row))
             }
             Into::Db(path) => {
-                let verified = apply::db_file(self.found, self.request, path, progress).await?;
-                keys()?;
+                let done = apply::db_file(self.found, self.request, path, progress, keys).await;
+                let verified = done?;
                 row.db_file = Some(path.clone());
                 let warnings = tell(&mut row, &verified);
                 Ok(RestoreReport { warnings, ..Self::report(row) })

@@ -38,6 +38,8 @@ pub struct Place {
     pub live: bool,
     /// Bytes that are free on its file system.
     pub free: u64,
+    /// Where nothing is there: data beside it that an earlier restore has moved aside.
+    pub asides: Vec<PathBuf>,
 }
 
 impl Place {
@@ -53,7 +55,9 @@ impl Place {
         let free = free(if inside { &path } else { parent })?;
         let mount_point = inside && is_mount_point(&path, parent)?;
         let live = is_live(&path)?;
-        Ok(Self { path, now, mount_point, live, free })
+        let bare = matches!(now, Now::Absent | Now::Empty);
+        let asides = if bare { asides(&path, mount_point) } else { Vec::new() };
+        Ok(Self { path, now, mount_point, live, free, asides })
     }
 
     /// Where to work: on the same file system, with one name, so that what a killed run left
@@ -87,12 +91,33 @@ fn real(path: &Path) -> Result<PathBuf, Error> {
     Ok(parent.join(name))
 }
 
+/// What earlier restores have moved aside, and a killed one perhaps for nothing.
+fn asides(path: &Path, mount_point: bool) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let beside = path.parent().unwrap_or(Path::new("/"));
+    let (folder, start, holds) = if mount_point {
+        (path, "member.bak-".to_owned(), "snap/db")
+    } else {
+        (beside, format!("{name}.bak-"), "member/snap/db")
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start));
+    let mut all: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    all.retain(|path| path.join(holds).is_file());
+    all.sort();
+    all
+}
+
 fn now(path: &Path) -> Result<Now, Error> {
     let looking = |error| Error::file("look at", path, error);
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() => return Ok(Now::NoFolder),
         Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Now::Absent),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // A link to nothing would be replaced, not followed.
+            let link = fs::symlink_metadata(path).is_ok();
+            return Ok(if link { Now::NoFolder } else { Now::Absent });
+        }
         Err(error) => return Err(looking(error)),
     }
     let mut seen = Now::Empty;
@@ -173,7 +198,9 @@ mod tests {
             fs::create_dir_all(at(name)).unwrap();
         }
         fs::write(at("file"), "x").unwrap();
+        std::os::unix::fs::symlink(at("nothing"), at("dangling")).unwrap();
         for (name, now) in [
+            ("dangling", Now::NoFolder),
             ("absent", Now::Absent),
             ("empty", Now::Empty),
             ("data", Now::Etcd),
@@ -190,6 +217,24 @@ mod tests {
         }
         assert!(Place::look(&at("no/such/place")).is_err());
         assert!(Place::look(Path::new("/")).unwrap().path == Path::new("/"));
+    }
+
+    #[test]
+    fn data_that_a_killed_restore_has_moved_aside_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["etcd.bak-2", "etcd.bak-1", "etcd.bakery", "other.bak-1"] {
+            fs::create_dir_all(at(name).join("member/snap")).unwrap();
+            fs::write(at(name).join("member/snap/db"), "x").unwrap();
+        }
+        fs::create_dir(at("etcd.bak-empty")).unwrap();
+        let found = fs::canonicalize(folder.path()).unwrap();
+        let found = ["etcd.bak-1", "etcd.bak-2"].map(|name| found.join(name));
+        assert_eq!(Place::look(&at("etcd")).unwrap().asides, found);
+        fs::create_dir(at("etcd")).unwrap();
+        assert_eq!(Place::look(&at("etcd")).unwrap().asides, found);
+        fs::create_dir(at("etcd/member")).unwrap();
+        assert!(Place::look(&at("etcd")).unwrap().asides.is_empty(), "there is data");
     }
 
     #[test]

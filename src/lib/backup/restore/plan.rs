@@ -10,19 +10,21 @@ use super::place::{Now, Place};
 use super::request::{Engine, Output, Request};
 use crate::backup::Error;
 use crate::backup::wording::moment;
+use crate::disk;
 use crate::etcd::Version;
+use crate::etcd::db::TRAILER;
 use crate::etcd::restore::Cluster;
 use crate::report::size;
 use crate::snapshot::manifest::Manifest;
 
-/// The write-ahead log that etcd reserves, and some pages.
+/// The write-ahead log that etcd reserves as soon as it starts, and some pages.
 const BESIDE_DB: u64 = 65 << 20;
 
 /// What was seen where the restore goes.
 #[derive(Debug)]
 pub enum Seen {
     /// The place of a data directory, and the member that it will be of.
-    DataDir(Place, Member),
+    DataDir(Place, Box<Member>),
     /// The place of a file, and the bytes that are free there.
     File {
         /// Whether something is there.
@@ -62,7 +64,7 @@ pub struct DataDir {
     /// Where that goes, if anything is there.
     pub aside: Option<PathBuf>,
     /// Which member.
-    pub member: Member,
+    pub member: Box<Member>,
     /// The ids of the new cluster.
     pub cluster: Cluster,
     /// Who makes it.
@@ -85,6 +87,7 @@ pub fn decide(request: &Request, found: &Found, seen: Seen, now: Timestamp) -> R
                 warnings
                     .push(format!("a running etcd holds {}: stop it first", place.path.display()));
             }
+            warnings.extend(moved_aside(&place));
             let place = Place { live: place.live && !request.plan_only, ..place };
             Into::DataDir(Box::new(data_dir(found, place, member, engine.clone(), now)?))
         }
@@ -112,15 +115,32 @@ fn no_keys(found: &Found) -> Error {
     Error::declined(format!("{} has no keys of its node", found.name), &hint)
 }
 
+/// An earlier restore that was killed may have left the place without its data.
+fn moved_aside(place: &Place) -> Option<String> {
+    let all: Vec<String> = place.asides.iter().map(|path| path.display().to_string()).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "there is no data in {}; an earlier restore has moved some aside: {}",
+            place.path.display(),
+            all.join(", ")
+        )
+    })
+}
+
 fn data_dir(
     found: &Found,
     place: Place,
-    member: Member,
+    member: Box<Member>,
     engine: Engine,
     now: Timestamp,
 ) -> Result<DataDir, Error> {
     free_for_us(&place)?;
-    room(found, &place.path, place.free)?;
+    let needed = match engine {
+        Engine::Native => database(found).saturating_add(BESIDE_DB),
+        // The tool makes a copy of its own.
+        Engine::Etcdutl(_) => database(found).saturating_mul(2).saturating_add(BESIDE_DB),
+    };
+    room(needed, &place.path, place.free)?;
     let cluster = member.plan.cluster().map_err(Error::doing("the member cannot be made"))?;
     if let Some(needs) = found.manifest.as_ref().and_then(needs) {
         member.plan.guard(needs).map_err(Error::doing(cannot(found)))?;
@@ -163,11 +183,14 @@ fn free_for_us(place: &Place) -> Result<(), Error> {
     }
 }
 
-fn room(found: &Found, at: &Path, free: u64) -> Result<(), Error> {
+/// The bytes of the database, as far as they are known.
+fn database(found: &Found) -> u64 {
     let db = found.manifest.as_ref().map(|manifest| manifest.db.size);
     // Without a manifest only its size as stored is known, which is the least it can be.
-    let db = db.or(found.data.size()).unwrap_or(0);
-    let needed = db.saturating_add(BESIDE_DB);
+    db.or(found.data.size()).unwrap_or(0)
+}
+
+fn room(needed: u64, at: &Path, free: u64) -> Result<(), Error> {
     if free < needed {
         return Err(Error::declined(
             format!(
@@ -199,7 +222,7 @@ fn db_file(found: &Found, path: &Path, taken: bool, free: u64) -> Result<(), Err
             "name a file that is not there yet: nothing is overwritten",
         ));
     }
-    room(found, path, free)
+    room(database(found).saturating_add(TRAILER), disk::folder_of(path), free)
 }
 
 /// Says what will be done, a line a step.
@@ -286,7 +309,8 @@ mod tests {
 
     fn place(now: Now) -> Place {
         let path = PathBuf::from("/var/lib/etcd");
-        Place { path, now, mount_point: false, live: false, free: 1 << 30 }
+        let asides = Vec::new();
+        Place { path, now, mount_point: false, live: false, free: 1 << 30, asides }
     }
 
     fn request() -> Request {
@@ -305,7 +329,7 @@ mod tests {
     }
 
     fn decided(place: Place, bytes: u64) -> Result<Plan, Error> {
-        let member = member::decide(&MemberWish::default(), None, "t").unwrap();
+        let member = Box::new(member::decide(&MemberWish::default(), None, "t").unwrap());
         let now = "2026-11-30T07:15:00Z".parse().unwrap();
         decide(&request(), &found(bytes), Seen::DataDir(place, member), now)
     }
@@ -353,6 +377,45 @@ mod tests {
         assert!(decide(&db, &found(5), seen(false), now).is_ok());
         let taken = decide(&db, &found(5), seen(true), now).unwrap_err();
         assert!(taken.to_string().contains("is there already"), "{taken}");
+    }
+
+    #[test]
+    fn the_room_that_is_needed_is_that_of_what_is_made() {
+        let now = Timestamp::UNIX_EPOCH;
+        let etcdutl = Engine::Etcdutl("/usr/bin/etcdutl".into());
+        let mib = 1_u64 << 20;
+        for (engine, free, fits) in [
+            (None, 10 * mib + 32, true),
+            (None, 10 * mib + 31, false),
+            (Some(Engine::Native), 75 * mib, true),
+            (Some(Engine::Native), 75 * mib - 1, false),
+            (Some(etcdutl.clone()), 85 * mib, true),
+            (Some(etcdutl), 85 * mib - 1, false),
+        ] {
+            let (output, seen) = match engine.clone() {
+                None => (Output::Db("/tmp/x.db".into()), Seen::File { taken: false, free }),
+                Some(engine) => {
+                    let member = Box::new(MemberWish::default());
+                    let path = PathBuf::from("/var/lib/etcd");
+                    let place = Place { free, ..place(Now::Absent) };
+                    let seen = member::decide(&MemberWish::default(), None, "t").unwrap();
+                    (Output::DataDir { path, member, engine }, Seen::DataDir(place, Box::new(seen)))
+                }
+            };
+            let request = Request { output: Some(output), ..request() };
+            let plan = decide(&request, &found(10 * mib), seen, now);
+            assert_eq!(plan.is_ok(), fits, "{engine:?} {free}");
+        }
+    }
+
+    #[test]
+    fn data_that_a_killed_restore_moved_aside_is_spoken_of() {
+        let aside = PathBuf::from("/var/lib/etcd.bak-20261130T071500Z");
+        let plan = decided(Place { asides: vec![aside], ..place(Now::Absent) }, 5).unwrap();
+        let said = "there is no data in /var/lib/etcd; an earlier restore has moved some aside: \
+                    /var/lib/etcd.bak-20261130T071500Z";
+        assert!(plan.warnings.iter().any(|warning| warning == said), "{:?}", plan.warnings);
+        assert_eq!(decided(place(Now::Absent), 5).unwrap().warnings.len() + 1, plan.warnings.len());
     }
 
     #[tokio::test]

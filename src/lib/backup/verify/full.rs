@@ -11,7 +11,9 @@ use tokio::task::spawn_blocking;
 use super::Request;
 use super::report::Checks;
 use crate::backup::Error;
+
 use crate::backup::fetch::{Fetched, Full, fetch, hash, joined};
+use crate::backup::restore::free;
 use crate::etcd::db::{Damage, Db, Summary};
 use crate::fault::chain;
 use crate::progress::Progress;
@@ -46,7 +48,8 @@ pub async fn check(
             staging.display()
         ));
         let keys = identities.clone();
-        let open = move |from| database(from, &keys, &staging);
+        let most = room(manifest, &staging)?;
+        let open = move |from| database(from, &keys, &staging, most);
         let fetched = fetch(bucket, version, open, told).await?;
         about_data(fetched, manifest, checks).await?;
     }
@@ -57,6 +60,24 @@ pub async fn check(
         checks.judged("pki contents", fetched.opened.map_err(|error| chain(&error)));
     }
     Ok(())
+}
+
+/// The bytes of the database, if there is room for them.
+fn room(manifest: &Manifest, staging: &Path) -> Result<u64, Error> {
+    // A place that cannot be looked at cannot be written to either, which says it better.
+    let (needed, free) = (manifest.db.size, free(staging).unwrap_or(u64::MAX));
+    if needed <= free {
+        return Ok(needed);
+    }
+    Err(Error::declined(
+        format!(
+            "there is too little room at {}: {} are needed, {} are free",
+            staging.display(),
+            size(needed),
+            size(free)
+        ),
+        "name another place with --staging DIR",
+    ))
 }
 
 /// What was found inside, and the database in a file without a name.
@@ -70,6 +91,7 @@ fn database(
     from: PipeReader,
     identities: &Identities,
     staging: &PathBuf,
+    most: u64,
 ) -> Result<Result<Unpacked, crate::snapshot::Error>, Error> {
     let unwritten = |error| Error::file("write a temporary file in", staging, error);
     let mut file = tempfile::tempfile_in(staging).map_err(unwritten)?;
@@ -80,7 +102,7 @@ fn database(
         Err(error) => return Ok(Err(error)),
     };
     let found = unpacker.found();
-    match hash(unpacker, &mut file) {
+    match hash(unpacker, &mut file, most) {
         Ok(content) => Ok(Ok(Unpacked { found, content, file })),
         Err(error) => match error.downcast::<Full>() {
             Ok(Full(error)) => Err(unwritten(error)),
@@ -97,7 +119,9 @@ fn archive(from: PipeReader, identities: &Identities) -> Result<String, crate::s
 }
 
 fn held_against(found: &Content, said: &Content) -> Result<String, String> {
-    if found.size != said.size {
+    if found.size > said.size {
+        Err(format!("more than {} bytes came", said.size))
+    } else if found.size != said.size {
         Err(format!("{} bytes came instead of {}", found.size, said.size))
     } else if found.sha256 != said.sha256 {
         Err("its SHA-256 is not the manifest's".to_owned())

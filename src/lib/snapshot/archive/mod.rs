@@ -10,16 +10,16 @@ mod pack;
 mod tests;
 mod unpack;
 
-use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use secrecy::{ExposeSecret as _, SecretBox};
 
 pub use pack::{Packed, pack};
-pub use unpack::{Archive, Entry};
+pub use unpack::{Archive, Entry, Unpacked};
 
 use super::error::Error;
+use crate::disk;
 
 /// The most bytes of an archive's files together; a node has about 0.1 MB.
 pub const LARGEST: u64 = 64 << 20;
@@ -29,7 +29,7 @@ const MOST_ENTRIES: usize = 10_000;
 /// The file's bytes, if there are not more than `most`.
 fn read_up_to(path: &Path, most: u64) -> io::Result<Option<SecretBox<Vec<u8>>>> {
     let mut content = Vec::new();
-    fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut content)?;
+    disk::open(path)?.take(most.saturating_add(1)).read_to_end(&mut content)?;
     let content = SecretBox::new(Box::new(content));
     Ok((content.expose_secret().len() as u64 <= most).then_some(content))
 }

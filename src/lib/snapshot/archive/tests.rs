@@ -62,7 +62,7 @@ fn what_is_packed_is_unpacked_with_its_permissions() {
     let to = tempfile::tempdir().unwrap();
     let folder = to.path().join("new");
     let written = archive.unpack(&folder).unwrap();
-    assert_eq!(written.len(), 5);
+    assert_eq!(written.files().len(), 5);
     let mode = |name: &str| {
         fs::metadata(folder.join(root).join(name)).unwrap().permissions().mode() & 0o7777
     };
@@ -74,7 +74,7 @@ fn what_is_packed_is_unpacked_with_its_permissions() {
     let read = |name: &str| fs::read_to_string(folder.join(root).join(name)).unwrap();
     assert_eq!((read("pki/etcd/ca.key"), read("pki/empty")), ("other key".into(), String::new()));
 
-    assert!(archive.unpack(&folder).unwrap().is_empty(), "the same files may be there");
+    assert!(archive.unpack(&folder).unwrap().files().is_empty(), "the same files may be there");
     put(&folder.join(root).join("pki/ca.crt"), "CERT", 0o644);
     fs::remove_file(folder.join(root).join("enc.yaml")).unwrap();
     let refused = archive.unpack(&folder).unwrap_err();
@@ -164,6 +164,121 @@ fn an_archive_that_is_none_or_too_large_is_refused() {
         builder.append_data(&mut header, "a", zeros).unwrap();
     });
     assert_eq!(said(&huge), "pki: its files have more than 64 MiB");
+}
+
+/// A long name as GNU's tar writes it, of a length that only the header knows.
+fn endless(kind: EntryType, size: u64) -> impl io::Read {
+    let mut header = header(kind, size);
+    header.set_path("././@LongLink").unwrap();
+    header.set_cksum();
+    io::Cursor::new(header.as_bytes().to_vec()).chain(io::repeat(b'a').take(size))
+}
+
+/// Counts what is read.
+struct Counted<R>(R, u64);
+
+impl<R: io::Read> io::Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let taken = self.0.read(buffer)?;
+        self.1 += taken as u64;
+        Ok(taken)
+    }
+}
+
+#[test]
+fn an_archive_that_goes_on_and_on_is_left_early() {
+    for (kind, most) in [
+        (EntryType::GNULongName, "a name in it has more than 4096 bytes"),
+        (EntryType::XHeader, "a header in it has more than 65536 bytes"),
+    ] {
+        let mut input = Counted(endless(kind, 8 << 30), 0);
+        let error = Archive::read(&mut input, "pki").unwrap_err().to_string();
+        assert!(error.contains(most), "{error}");
+        assert!(input.1 < 1 << 20, "{} bytes were read", input.1);
+    }
+    // What is skipped unread, and zeros behind the end.
+    let global = endless(EntryType::XGlobalHeader, 8 << 30);
+    let (_, whole) = packed(&[node().path().join("enc.yaml")]);
+    let trailing = io::Cursor::new(whole).chain(io::repeat(0).take(8 << 30));
+    let inputs: [Box<dyn io::Read>; 2] = [Box::new(global), Box::new(trailing)];
+    for input in inputs {
+        let mut input = Counted(input, 0);
+        let error = Archive::read(&mut input, "pki").unwrap_err().to_string();
+        assert_eq!(error, "pki: there is more in it than any node has");
+        assert!(input.1 < 2 * LARGEST, "{} bytes were read", input.1);
+    }
+}
+
+#[test]
+fn a_long_name_is_read_however_it_is_written() {
+    let long = "x/".repeat(100) + "key";
+    let gnu = made(|builder| {
+        let mut header = header(EntryType::Regular, 1);
+        builder.append_data(&mut header, &long, &b"k"[..]).unwrap();
+    });
+    let pax = made(|builder| {
+        builder.append_pax_extensions([("path", long.as_bytes())]).unwrap();
+        let mut header = header(EntryType::Regular, 1);
+        builder.append_data(&mut header, "short", &b"k"[..]).unwrap();
+    });
+    for bytes in [gnu, pax] {
+        let archive = Archive::read(&bytes[..], "pki").unwrap();
+        assert_eq!(archive.entries().len(), 1);
+        assert_eq!(archive.entries()[0].path, Path::new(&long));
+    }
+}
+
+#[test]
+fn a_name_that_stands_for_two_things_is_refused_before_anything_is_written() {
+    for names in [["a", "a"], ["a", "a/b"], ["a/b", "a"], ["./a", "a"]] {
+        let bytes = made(|builder| {
+            for name in names {
+                let mut header = header(EntryType::Regular, 1);
+                builder.append_data(&mut header, name, &b"x"[..]).unwrap();
+            }
+        });
+        let error = Archive::read(&bytes[..], "pki").unwrap_err().to_string();
+        assert_eq!(error, "pki: \"a\" is in it twice", "{names:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_whole_is_not_written_at_all() {
+    let to = tempfile::tempdir().unwrap();
+    let folder = to.path().join("new/folder");
+    // Its own name still fits what the system takes, and the one that it has before does not.
+    let room = 4095 - folder.as_os_str().len() - 1;
+    let mut last = "d/".repeat(room / 2);
+    last.truncate(room - room % 2 - 2);
+    let last = format!("{}/k", last.trim_end_matches('/'));
+    let bytes = made(|builder| {
+        for name in ["a/first", &last] {
+            let mut header = header(EntryType::Regular, 1);
+            builder.append_data(&mut header, name, &b"x"[..]).unwrap();
+        }
+    });
+    let archive = Archive::read(&bytes[..], "pki").unwrap();
+    let error = archive.unpack(&folder).unwrap_err();
+    assert!(matches!(error, Error::Local { doing: "write", .. }), "{error:?}");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "folders of ours are gone, too");
+}
+
+#[test]
+fn what_is_undone_goes_and_what_cannot_go_is_told() {
+    let node = node();
+    let (_, bytes) = packed(&[node.path().join("pki")]);
+    let archive = Archive::read(&bytes[..], "pki").unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let folder = to.path().join("new");
+    assert_eq!(archive.unpack(&folder).unwrap().undo(), Vec::<PathBuf>::new());
+    assert!(!folder.exists());
+    fs::create_dir(&folder).unwrap();
+    let done = archive.unpack(&folder).unwrap();
+    let below = folder.join(node.path().strip_prefix("/").unwrap());
+    fs::write(below.join("pki/of-others"), "x").unwrap();
+    let left = done.undo();
+    assert_eq!(left.first(), Some(&below.join("pki")));
+    assert!(below.join("pki/of-others").exists() && !below.join("pki/ca.key").exists());
 }
 
 #[test]
