@@ -10,6 +10,7 @@ use clap::Args;
 use crate::args::{OwnClusterArgs, S3Args};
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct PruneFlags {
     /// Only say what would be done
     #[arg(long)]
@@ -23,6 +24,11 @@ pub struct PruneFlags {
     /// as well, each when its lock is over; other clusters' are not touched
     #[arg(long)]
     cluster_is_gone: bool,
+
+    /// Remove the originals of the copies that `rekey` made, too: only an identity can tell that
+    /// a copy is one, so `verify` them first
+    #[arg(long)]
+    remove_rekeyed: bool,
 
     #[command(flatten)]
     keep: KeepArgs,
@@ -104,6 +110,7 @@ pub async fn run(flags: &PruneFlags, session: &Session) -> Result<Verdict, Box<d
         cluster: flags.cluster.id(session).await?,
         gone: flags.cluster_is_gone,
         keep: flags.keep.keep(),
+        remove_rekeyed: flags.remove_rekeyed,
         allow_empty: flags.allow_empty,
         dry_run: flags.dry_run,
     }

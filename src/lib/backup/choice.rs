@@ -54,6 +54,18 @@ pub fn say_whose(found: &[&Entry]) -> Vec<String> {
     found.into_iter().map(line).collect()
 }
 
+/// That somebody has written other manifests into a backup's folder.
+pub fn contested(entry: &Entry) -> Option<String> {
+    let (slot, rivals) = (&entry.slot, entry.rivals());
+    let manifests = if rivals == 1 { "manifest says" } else { "manifests say" };
+    (rivals > 0).then(|| {
+        format!(
+            "{slot}: {rivals} later {manifests} something else and do not count, the first one \
+             does: find out who writes them (`list --all-versions`), and `verify` the backup"
+        )
+    })
+}
+
 impl Looked {
     /// `s3://bucket/prefix`, for sentences.
     pub fn place(&self) -> String {
@@ -64,6 +76,11 @@ impl Looked {
     pub fn no(&self, what: &str) -> String {
         let of = self.cluster.map(|cluster| format!(" of cluster {cluster}")).unwrap_or_default();
         format!("there is no {what}{of} in {}", self.place())
+    }
+
+    /// What is not as it was when it was made, and does not count.
+    pub fn warnings(&self) -> Vec<String> {
+        self.catalog.entries.iter().filter_map(contested).collect()
     }
 
     /// The entries of these names; a name that several clusters have is refused.

@@ -288,6 +288,7 @@ fn remarks(looked: &Looked, rows: &[Row], request: &Request) -> Vec<Remark> {
             remarks.push(Remark::Hint(hint.to_owned()));
         }
     }
+    remarks.extend(looked.warnings().into_iter().map(Remark::Warning));
     let count = |state: State| rows.iter().filter(|row| row.state == state).count();
     if count(State::Hidden) > 0 {
         let text = "some backups are hidden behind a delete marker; they are whole, and `restore` \
@@ -295,7 +296,7 @@ fn remarks(looked: &Looked, rows: &[Row], request: &Request) -> Vec<Remark> {
         remarks.push(Remark::Warning(text.to_owned()));
     }
     if count(State::Covered) > 0 && !request.all_versions {
-        let text = "some manifests were written over by others that are not good: see \
+        let text = "some manifests were written over by others, which do not count: see \
                     --all-versions";
         remarks.push(Remark::Warning(text.to_owned()));
     }

@@ -38,6 +38,7 @@ mod settings;
 mod unfinished;
 mod upload;
 mod versions;
+mod whole;
 mod wire;
 
 pub use body::Body;

@@ -5,6 +5,7 @@ use super::client::Bucket;
 use super::error::{Error, Kind};
 use super::lock::{self, Hold, Mode, Retention};
 use super::put::etag;
+use super::versions::Version;
 
 /// What the store says of an object version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +108,23 @@ impl Bucket {
             bytes.extend_from_slice(&chunk);
         }
         Ok(Some(bytes))
+    }
+
+    /// A whole small object as a list has told of it; `None` where there is none any more.
+    ///
+    /// # Errors
+    /// [`Kind::Damaged`] where it does not come with the size that the list says.
+    pub async fn get_listed(&self, version: &Version) -> Result<Option<Vec<u8>>, Error> {
+        let Version { key, version_id, size, .. } = version;
+        let bytes = self.get_small(key, version_id.as_deref(), *size).await?;
+        match bytes {
+            Some(bytes) if bytes.len() as u64 != *size => {
+                let why = format!("{} bytes came, and the list says {size}", bytes.len());
+                let call = Call::new("read the object", self.at(key));
+                Err(call.error(Kind::Damaged).with_message(why))
+            }
+            bytes => Ok(bytes),
+        }
     }
 
     /// Deletes a version for good. Without a version id a bucket with versions only hides the

@@ -5,6 +5,7 @@ use super::client::Bucket;
 use super::error::{Error, Kind};
 use super::lock;
 use super::paging::{Marker, Next, Paging};
+use super::whole::{Whole, goes_on};
 
 /// An upload that is neither finished nor aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,9 @@ impl Bucket {
                 .max_uploads(self.page())
                 .set_key_marker(at.0.clone())
                 .set_upload_id_marker(at.1.clone());
-            let sent = self.run(&call, |try_| call::of(request.clone().customize(), try_).send());
+            let sent = self.run(&call, |try_| {
+                call::of(request.clone().customize().interceptor(Whole), try_).send()
+            });
             let reply = match sent.await {
                 // versitygw 1.8 refuses the marker that it gave.
                 Err(error) if at.1.is_some() && error.status() == Some(400) => {
@@ -55,7 +58,7 @@ impl Bucket {
                 reply.next_key_marker().filter(|m| !m.is_empty()).map(str::to_owned),
                 reply.next_upload_id_marker().filter(|m| !m.is_empty()).map(str::to_owned),
             );
-            match paging.next(reply.is_truncated().unwrap_or(false), next, None) {
+            match paging.next(goes_on(reply.is_truncated(), &call)?, next, None) {
                 Next::Page(marker) => at = marker,
                 Next::Done => return Ok(all),
                 Next::Stuck => return Err(call.error(Kind::Incomplete)),

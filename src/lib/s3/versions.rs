@@ -5,6 +5,7 @@ use super::client::Bucket;
 use super::error::{Error, Kind};
 use super::lock;
 use super::paging::{Marker, Next, Paging};
+use super::whole::{Whole, goes_on};
 
 /// The largest page there is.
 const LARGEST_PAGE: i32 = 1000;
@@ -85,7 +86,9 @@ impl Bucket {
         let call = Call::new("list versions", self.at(prefix)).list();
         let request = self.client().list_object_versions().bucket(self.name()).prefix(prefix);
         let request = request.max_keys(size).set_key_marker(at.0).set_version_id_marker(at.1);
-        let sent = self.run(&call, |try_| call::of(request.clone().customize(), try_).send());
+        let sent = self.run(&call, |try_| {
+            call::of(request.clone().customize().interceptor(Whole), try_).send()
+        });
         let reply = sent.await?;
         let versions = reply.versions().iter().filter_map(|one| {
             Some(Version {
@@ -112,7 +115,7 @@ impl Bucket {
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Page {
             entries,
-            truncated: reply.is_truncated().unwrap_or(false),
+            truncated: goes_on(reply.is_truncated(), &call)?,
             next: (
                 reply.next_key_marker().map(str::to_owned),
                 reply.next_version_id_marker().map(str::to_owned),
@@ -127,7 +130,9 @@ impl Bucket {
         loop {
             let request = self.client().list_objects_v2().bucket(self.name()).prefix(prefix);
             let request = request.set_continuation_token(after.take());
-            let sent = self.run(&call, |try_| call::of(request.clone().customize(), try_).send());
+            let sent = self.run(&call, |try_| {
+                call::of(request.clone().customize().interceptor(Whole), try_).send()
+            });
             let reply = sent.await?;
             for one in reply.contents() {
                 let Some(key) = one.key().filter(|key| paging.is_new((*key).to_owned())) else {
@@ -143,7 +148,7 @@ impl Bucket {
                 });
             }
             let token = reply.next_continuation_token().map(str::to_owned);
-            match paging.next(reply.is_truncated().unwrap_or(false), (token, None), None) {
+            match paging.next(goes_on(reply.is_truncated(), &call)?, (token, None), None) {
                 Next::Page((token, _)) => after = token,
                 Next::Done => return Ok(all),
                 Next::Stuck => return Err(call.error(Kind::Incomplete)),

@@ -286,6 +286,14 @@ impl Layout {
         format!("{}{part}", self.folder(cluster, slot))
     }
 
+    /// The key of an object in a backup's folder that a manifest names: a copied bucket has another
+    /// prefix, but the same folders and names below it.
+    #[must_use]
+    pub fn beside(&self, cluster: ClusterId, slot: &Slot, named: &str) -> String {
+        let name = named.rsplit('/').next().unwrap_or_default();
+        format!("{}{name}", self.folder(cluster, slot))
+    }
+
     /// Reads a key back; `None` if it is not one of ours.
     #[must_use]
     pub fn parse(&self, key: &str) -> Option<Address> {

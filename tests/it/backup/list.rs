@@ -153,7 +153,10 @@ async fn status_is_for_monitoring() {
     let hours = |hours: i64| now - jiff::SignedDuration::from_hours(hours);
     let name = |time: jiff::Timestamp| time.strftime("%Y%m%dT%H%M%SZ").to_string();
     let until = unix("2031-01-01T00:00:00Z");
-    let fresh = Backup { lock: Some((Mode::Governance, until)), ..Backup::of(&name(hours(3))) };
+    let fresh = Backup {
+        lock: Some((Mode::Governance, until)),
+        ..Backup::of(&name(hours(3) - jiff::SignedDuration::from_mins(1)))
+    };
     let manifest = shelf.store(&fresh).await;
     shelf.store(&Backup::of(&name(hours(30)))).await;
     shelf.put_data(&Backup::of(&name(hours(1))), 7).await;

@@ -4,6 +4,7 @@ mod bucket;
 mod check;
 mod drill;
 mod files;
+mod forged;
 mod hold;
 mod identities;
 mod list;

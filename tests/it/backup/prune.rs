@@ -114,10 +114,10 @@ async fn a_cluster_that_is_gone_goes_with_its_newest_when_its_locks_are_over_and
     let shelf = Shelf::of(&store).await;
     let of = |cluster, slot| Backup { cluster: ClusterId(cluster), ..Backup::of(slot) };
     let lock = Some((Mode::Governance, 1_924_992_000));
-    shelf.store(&of(1, "20261128T060000Z")).await;
-    shelf.store(&Backup { lock, ..of(1, "20261129T060000Z") }).await;
-    shelf.store(&of(1, "20261130T060000Z")).await;
-    shelf.store(&of(2, "20261128T060000Z")).await;
+    shelf.store(&of(1, "20261123T060000Z")).await;
+    shelf.store(&Backup { lock, ..of(1, "20261124T060000Z") }).await;
+    shelf.store(&of(1, "20261125T060000Z")).await;
+    shelf.store(&of(2, "20261123T060000Z")).await;
     let gone = "--cluster 0000000000000001 --cluster-is-gone";
 
     for (words, text) in [
@@ -135,11 +135,11 @@ async fn a_cluster_that_is_gone_goes_with_its_newest_when_its_locks_are_over_and
     let plan = prune(&store, &format!("{gone} --dry-run"), 0).await;
     assert_eq!(plan[0]["why"], "its cluster is gone");
     let rows = prune(&store, gone, 0).await;
-    let want = ["20261130T060000Z removed", "20261129T060000Z locked", "20261128T060000Z removed"];
+    let want = ["20261125T060000Z removed", "20261124T060000Z locked", "20261123T060000Z removed"];
     assert_eq!(outcomes(&rows), want);
     let left = keys(&shelf).await;
     let of_one = left.iter().filter(|key| key.contains("/0000000000000001/"));
-    assert!(of_one.clone().all(|key| key.contains("20261129T060000Z")), "{left:?}");
+    assert!(of_one.clone().all(|key| key.contains("20261124T060000Z")), "{left:?}");
     assert_eq!((left.len(), of_one.count()), (4, 2), "what is locked, and the other cluster's");
 }
 
@@ -164,11 +164,11 @@ async fn one_that_is_hidden_still_counts_and_goes_with_its_markers() {
 async fn what_dead_runs_left_is_swept_after_a_day() {
     let store = Versitygw::start();
     let shelf = Shelf::of(&store).await;
-    shelf.put_data(&Backup::of("20261128T060000Z"), 1).await;
-    shelf.put("etcd/cdf818194e3a8c32/20261127T060000Z/claim.json", b"{}".to_vec(), None).await;
-    shelf.store(&Backup::of("20261130T060000Z")).await;
-    shelf.put_data(&Backup::of("20261130T060000Z"), 2).await;
-    let key = "etcd/cdf818194e3a8c32/20261128T060000Z/data-0000000000000003.db.zst.age";
+    shelf.put_data(&Backup::of("20261123T060000Z"), 1).await;
+    shelf.put("etcd/cdf818194e3a8c32/20261122T060000Z/claim.json", b"{}".to_vec(), None).await;
+    shelf.store(&Backup::of("20261125T060000Z")).await;
+    shelf.put_data(&Backup::of("20261125T060000Z"), 2).await;
+    let key = "etcd/cdf818194e3a8c32/20261123T060000Z/data-0000000000000003.db.zst.age";
     let begun = store
         .aws(&["s3api", "create-multipart-upload", "--bucket", BUCKET, "--key", key])
         .expect(0);
@@ -194,11 +194,11 @@ async fn what_dead_runs_left_is_swept_after_a_day() {
     assert_eq!(
         outcomes(&old),
         [
-            "20261130T060000Z kept",
-            "20261130T060000Z removed",
-            "20261128T060000Z removed",
-            "20261127T060000Z removed",
-            "20261128T060000Z removed",
+            "20261125T060000Z kept",
+            "20261125T060000Z removed",
+            "20261123T060000Z removed",
+            "20261122T060000Z removed",
+            "20261123T060000Z removed",
         ]
     );
     let whys: Vec<_> = old.iter().map(|row| row["why"].as_str().unwrap()).collect();

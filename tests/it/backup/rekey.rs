@@ -76,7 +76,15 @@ async fn a_copy_opens_with_the_new_key_and_replaces_the_original() {
         (&"unchanged".into(), &"unchanged".into())
     );
 
+    // Without a key nobody can tell a copy from a forgery: the original goes when that is said.
     let pruned = backup_at(&store).words("prune -output json --keep-last 5").run().await.expect(0);
+    assert_eq!(
+        (&row(&pruned, 0)["outcome"], &row(&pruned, 1)["outcome"]),
+        (&"kept".into(), &"kept".into())
+    );
+    pruned.says("--remove-rekeyed");
+    let words = "prune -output json --keep-last 5 --remove-rekeyed";
+    let pruned = backup_at(&store).words(words).run().await.expect(0);
     assert_eq!(row(&pruned, 0)["outcome"], "kept");
     assert_eq!(row(&pruned, 1)["outcome"], "removed");
     assert_eq!(row(&pruned, 1)["why"], format!("rekeyed as {name}"));

@@ -119,7 +119,7 @@ async fn a_manifest_that_lies_is_found_out() {
         (
             "compression",
             |m| m.data.compression = capvco::snapshot::manifest::Compression::None,
-            &["opened"],
+            &["manifest"],
         ),
     ];
     for (what, lie, found) in cases {
@@ -182,7 +182,10 @@ async fn a_lock_that_is_not_there_is_missed() {
     store.aws(&words).expect(0);
     verify(&store, "--quick", 0).await;
 
+    let newer = Backup { lock: Some((Mode::Governance, near)), ..Backup::of("20261130T120000Z") };
+    let mut manifest = shelf.begin(&newer).await;
     manifest.lock = lock(Mode::Governance, far);
+    let key = shelf.manifest_key(&newer);
     shelf.put(&key, manifest.to_json(), Some((Mode::Governance, far))).await;
     let (_, done) = verify(&store, "--quick", 1).await;
     done.says("governance until 2030-03-17T17:46:40Z only");

@@ -122,6 +122,33 @@ async fn a_refusal_of_each_call_is_said_and_asked_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_was_cut_off_is_none() {
+    let store = Versitygw::start();
+    let one = "<ListVersionsResult><IsTruncated>false</IsTruncated><Version><Key>a</Key><Size>1\
+               </Size></Version>";
+    let silent = "<ListVersionsResult><Version><Key>a</Key></Version></ListVersionsResult>";
+    let uploads = "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated><Upload></Upload>";
+    for (operation, reply, kind) in [
+        ("ListObjectVersions", one, Kind::Lost),
+        ("ListObjectVersions", "<ListVersionsResult", Kind::Lost),
+        ("ListObjectVersions", silent, Kind::Incomplete),
+        ("ListMultipartUploads", uploads, Kind::Lost),
+    ] {
+        let (bucket, _front) = through(&store, on(operation, 99, Fault::Instead(reply))).await;
+        let error = match operation {
+            "ListObjectVersions" => bucket.versions("").await.unwrap_err(),
+            _ => bucket.unfinished("").await.unwrap_err(),
+        };
+        assert_eq!((error.kind(), error.class()), (&kind, Class::Transient), "{error}");
+        // Where it passes, nobody notices.
+        let (bucket, _front) = through(&store, on(operation, 1, Fault::Instead(one))).await;
+        if kind == Kind::Lost {
+            assert_eq!(bucket.versions("").await.unwrap(), [], "{operation}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_may_not_be_read_is_not_taken_for_none() {
     let store = Versitygw::start();
     let denied = |asked: &Asked, _: usize| match asked.operation() {

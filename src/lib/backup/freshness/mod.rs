@@ -141,19 +141,22 @@ pub async fn run(
     if let Some(path) = &request.textfile {
         may_be_replaced(path).map_err(|error| Error::file("write", path, error))?;
     }
-    let now = at(clock.unix());
     let work = Box::pin(async {
         let looked = look(&request.target, request.cluster, clock).await?;
         let seen = see(&looked).await?;
-        Ok((looked, seen))
+        // By the clock that the backups are dated by: with one of ours behind it none grows old.
+        let now = looked.bucket.server_time().await;
+        let now = now.map(at).map_err(Error::doing("cannot learn the server's time"))?;
+        Ok((looked, seen, now))
     });
     let stopped = || Err(Error::Interrupted("while the backups were looked at"));
-    let (looked, (seen, mut remarks)) =
+    let (looked, (seen, mut remarks), now) =
         cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)?;
     if let Some(path) = &request.textfile {
         let text = metrics::text(&seen, now);
         metrics::write(path, &text).map_err(|error| Error::file("write", path, error))?;
     }
+    remarks.extend(looked.warnings().into_iter().map(Remark::Warning));
     if seen.is_empty() {
         remarks.push(Remark::Error(looked.no("backup")));
     }
@@ -224,10 +227,20 @@ fn judge(
     mut remarks: Vec<Remark>,
 ) -> FreshnessReport {
     let rows: Vec<Row> = seen.iter().map(|seen| row(seen, max_age, now)).collect();
+    let known = seen.iter().any(|seen| seen.newest.is_some());
     for (row, seen) in rows.iter().zip(seen) {
-        remarks.extend(complaint(row, seen, max_age, now).map(Remark::Error));
+        remarks.extend(match complaint(row, seen, max_age, now) {
+            // Whoever may write can make up clusters: that is no reason for an alarm.
+            Some(text) if known && seen.newest.is_none() => {
+                let cluster = seen.cluster;
+                let why = "and is left out, as others have: --cluster";
+                Some(Remark::Warning(format!("{text}, {why} {cluster} asks for it")))
+            }
+            complaint => complaint.map(Remark::Error),
+        });
     }
-    let fresh = !rows.is_empty() && rows.iter().all(|row| row.state == "fresh");
+    let is_fine = |row: &Row| row.state == "fresh" || (known && row.state == "none");
+    let fresh = !rows.is_empty() && rows.iter().all(is_fine);
     if !fresh {
         remarks.push(Remark::Hint("`capvco-backup list` shows every backup".to_owned()));
     }

@@ -41,9 +41,14 @@ fn a_backup_is_fresh_until_its_time_is_over() {
 #[test]
 fn nothing_good_is_never_fresh() {
     let none = Seen { newest: None, lock: None, good: 0, ..seen() };
-    let report = judge(&[seen(), none], None, now("2026-11-30T07:00:00Z"), Vec::new());
-    assert_eq!(report.rows[1].state, "none");
-    assert_eq!(report.verdict, Verdict::Failed);
+    let time = now("2026-11-30T07:00:00Z");
+    let report = judge(std::slice::from_ref(&none), None, time, Vec::new());
+    assert_eq!((report.rows[0].state, report.verdict), ("none", Verdict::Failed));
+    // Beside one that has backups it is told, and is no alarm.
+    let report = judge(&[seen(), none], None, time, Vec::new());
+    assert_eq!((report.rows[1].state, report.verdict), ("none", Verdict::Done));
+    let Remark::Warning(text) = &report.remarks[0] else { panic!("{report:?}") };
+    assert!(text.contains("has no good backup, and is left out"), "{text}");
     assert_eq!(judge(&[], None, now("2026-11-30T07:00:00Z"), vec![]).verdict, Verdict::Failed);
 }
 

@@ -23,6 +23,7 @@ use super::{Error, Target};
 use crate::clock::Clock;
 use crate::progress::Progress;
 use crate::s3::{Bucket, Hold, Retention};
+use crate::snapshot::catalog::Catalog;
 use crate::snapshot::layout::ClusterId;
 use crate::snapshot::retention::Keep;
 
@@ -31,6 +32,7 @@ const PARALLEL: usize = 8;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices of the user")]
 pub struct Request {
     /// Where the backups lie.
     pub target: Target,
@@ -40,6 +42,8 @@ pub struct Request {
     pub gone: bool,
     /// The rules, for each cluster.
     pub keep: Keep,
+    /// Remove the original of each copy that `rekey` has made.
+    pub remove_rekeyed: bool,
     /// Nothing below the prefix is no error.
     pub allow_empty: bool,
     /// Only say what would be done.
@@ -91,13 +95,27 @@ pub async fn run(
     if plan.strange > 0 {
         progress.say(&format!("{} objects are not of capvco-backup and stay", plan.strange));
     }
+    looked.warnings().iter().for_each(|warning| progress.say(warning));
     let report = if request.dry_run {
         PruneReport::dry(&plan)
     } else {
         Box::pin(apply::apply(&looked.bucket, &plan, progress, cancel)).await
     };
+    let report = report.hinted(hint(&looked, request));
     progress.say(&report.counts());
     Ok(report)
+}
+
+/// What to do about originals that are there beside their copies.
+fn hint(looked: &Looked, request: &Request) -> Option<String> {
+    let catalog = &looked.catalog;
+    let count = catalog.entries.iter().filter(|entry| catalog.rekeyed_as(entry).is_some()).count();
+    (count > 0 && !request.remove_rekeyed).then(|| {
+        format!(
+            "{count} have a copy that `rekey` made, and stay as long as the rules keep the copy: \
+             once `verify` has opened the copies, --remove-rekeyed removes them"
+        )
+    })
 }
 
 async fn observe(request: &Request, clock: Arc<dyn Clock>) -> Result<(Looked, Plan), Error> {
@@ -117,10 +135,23 @@ async fn observe(request: &Request, clock: Arc<dyn Clock>) -> Result<(Looked, Pl
             "check --s3-prefix and --cluster; where none is expected yet, say --allow-empty",
         ));
     }
-    let rules = if request.gone { Rules::Gone } else { Rules::Keep(&request.keep) };
-    let plan = plan::plan(&looked.catalog, &unfinished, &looked.layout, rules, now);
+    let Request { keep, remove_rekeyed, .. } = request;
+    let keep = Rules::Keep { keep, remove_rekeyed: *remove_rekeyed };
+    let rules = if request.gone { Rules::Gone } else { keep };
+    let decide = |catalog| plan::plan(catalog, &unfinished, &looked.layout, rules, now);
+    let mut plan = decide(&looked.catalog);
+    if !plan.to_be_removed().is_empty() {
+        plan = plan.confirmed_by(&decide(&again(request, &looked).await?));
+    }
     let locks = locks(&looked.bucket, plan.to_be_removed(), now).await?;
     Ok((looked, plan.with_locks(&locks)))
+}
+
+/// Reads the bucket once more.
+async fn again(request: &Request, looked: &Looked) -> Result<Catalog, Error> {
+    let cluster = request.cluster.map(ClusterId);
+    let read = Catalog::read(&looked.bucket, &looked.layout, cluster).await;
+    read.map_err(Error::doing("cannot look again before anything is removed"))
 }
 
 async fn now(bucket: &Bucket) -> Result<Timestamp, Error> {

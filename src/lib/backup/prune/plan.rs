@@ -99,7 +99,12 @@ pub type Locks = BTreeMap<Target, Lock>;
 #[derive(Debug, Clone, Copy)]
 pub enum Rules<'a> {
     /// These, and the newest good one stays.
-    Keep(&'a Keep),
+    Keep {
+        /// By age and number.
+        keep: &'a Keep,
+        /// An original goes if there is a copy of it that `rekey` has made.
+        remove_rekeyed: bool,
+    },
     /// The cluster is gone: nothing of it is kept.
     Gone,
 }
@@ -116,7 +121,9 @@ pub fn plan(
     for cluster in catalog.clusters() {
         let entries: Vec<&Entry> = catalog.of(cluster).collect();
         let decisions = match rules {
-            Rules::Keep(keep) => of_cluster(catalog, &entries, keep, now),
+            Rules::Keep { keep, remove_rekeyed } => {
+                of_cluster(catalog, &entries, (keep, remove_rekeyed), now)
+            }
             Rules::Gone => entries.iter().map(|entry| of_gone(entry, now)).collect(),
         };
         for (entry, (action, why)) in entries.iter().zip(decisions) {
@@ -142,6 +149,19 @@ impl Plan {
         let going = self.items.iter().filter(|item| item.action == Action::Remove);
         let objects = going.filter(|item| item.what != What::Upload);
         objects.flat_map(|item| item.targets.clone()).filter(|target| !target.marker).collect()
+    }
+
+    /// Holds back what another look at the bucket would not remove: the store's word of one moment
+    /// is not enough for what cannot be undone.
+    #[must_use]
+    pub fn confirmed_by(mut self, again: &Self) -> Self {
+        for item in self.items.iter_mut().filter(|item| item.action == Action::Remove) {
+            if item.what != What::Upload && !again.items.contains(item) {
+                item.action = Action::Keep;
+                item.why = format!("looked at again, the bucket tells otherwise ({})", item.why);
+            }
+        }
+        self
     }
 
     /// Holds back what is locked.
@@ -175,30 +195,33 @@ fn is_manifest(target: &Target) -> bool {
 fn of_cluster(
     catalog: &Catalog,
     entries: &[&Entry],
-    keep: &Keep,
+    (keep, remove_rekeyed): (&Keep, bool),
     now: Timestamp,
 ) -> Vec<(Action, String)> {
-    let copy = |entry: &Entry| catalog.rekeyed_as(entry).map(|copy| copy.slot.to_string());
-    let copies = entries.iter().map(|entry| copy(entry)).enumerate();
-    let replaced: BTreeMap<usize, String> =
-        copies.filter_map(|(at, copy)| Some((at, copy?))).collect();
-    let is_point = |at: &usize| !replaced.contains_key(at) && !is_bare(entries[*at]);
-    let point = |at: usize| {
-        let (time, good) = (entries[at].time(), entries[at].good().is_some());
-        Point { id: at, time, good }
-    };
-    let points: Vec<_> = (0..entries.len()).filter(is_point).map(point).collect();
-    let decided: BTreeMap<usize, Decision> = decide(&points, keep, now).into_iter().collect();
-    let newest = entries.iter().position(|entry| entry.good().is_some());
-    let one = |at: usize| match (decided.get(&at), replaced.get(&at)) {
-        // Whatever the rules make of it: the newest good one stays.
-        _ if newest == Some(at) && !matches!(decided.get(&at), Some(Decision::Keep(_))) => {
-            (Action::Keep, Reason::Newest.to_string())
+    let originals = originals(catalog, entries);
+    let is_point = |at: &usize| !originals.contains_key(at) && !is_bare(entries[*at]);
+    let points: Vec<usize> = (0..entries.len()).filter(is_point).collect();
+    let decided = decisions(entries, &points, keep, now);
+    let newest = points.iter().copied().find(|at| entries[*at].good().is_some());
+    let one = |at: usize| {
+        let original = originals.get(&at);
+        let point = original.copied().unwrap_or(at);
+        let copied = catalog.rekeyed_as(entries[at]).filter(|_| remove_rekeyed);
+        let (action, why) = match (decided.get(&point), copied) {
+            (_, Some(copy)) => (Action::Remove, format!("rekeyed as {}", copy.slot)),
+            (Some(Decision::Keep(reasons)), _) => (Action::Keep, joined(reasons)),
+            // Whatever the rules make of it: the newest good one stays.
+            _ if newest == Some(point) => (Action::Keep, Reason::Newest.to_string()),
+            (Some(Decision::Remove), _) => of_removed(entries[at], now),
+            (None, _) => bare(entries[at], now),
+        };
+        let copy_of = original.map(|original| format!("copy of {}: ", entries[*original].slot));
+        let why = format!("{}{why}", copy_of.unwrap_or_default());
+        match entries[at].rivals() {
+            0 => (action, why),
+            rivals if action == Action::Remove => (Action::Keep, contested(rivals)),
+            _ => (action, why),
         }
-        (_, Some(by)) => (Action::Remove, format!("rekeyed as {by}")),
-        (Some(Decision::Keep(reasons)), _) => (Action::Keep, joined(reasons)),
-        (Some(Decision::Remove), _) => of_removed(entries[at], now),
-        (None, None) => bare(entries[at], now),
     };
     (0..entries.len()).map(one).collect()
 }
@@ -208,12 +231,66 @@ fn of_gone(entry: &Entry, now: Timestamp) -> (Action, String) {
     if is_bare(entry) {
         bare(entry, now)
     } else if entry.good().is_none() {
-        of_removed(entry, now)
+        of_not_good(entry, true, now)
     } else if all_old(entry, now) {
         (Action::Remove, "its cluster is gone".to_owned())
     } else {
         (Action::Keep, "younger than a day: its cluster is not gone".to_owned())
     }
+}
+
+/// Why a folder with several good manifests stays.
+fn contested(rivals: usize) -> String {
+    format!("{rivals} later manifests say otherwise: find out who writes them")
+}
+
+/// Which entries are copies that `rekey` made, and of which one in the end. Rules decide about the
+/// snapshot, and copies go with it: nobody can make room for a backup by saying that it is a copy
+/// of another.
+fn originals(catalog: &Catalog, entries: &[&Entry]) -> BTreeMap<usize, usize> {
+    let places: BTreeMap<&Slot, usize> =
+        entries.iter().enumerate().map(|(at, entry)| (&entry.slot, at)).collect();
+    let up = |at: usize| {
+        let original = catalog.original_of(entries[at])?;
+        places.get(&original.slot).copied()
+    };
+    let first = |at: usize| {
+        let (mut top, mut seen) = (at, BTreeSet::from([at]));
+        while let Some(original) = up(top) {
+            // Copies of each other are none.
+            if !seen.insert(original) {
+                return None;
+            }
+            top = original;
+        }
+        (top != at).then_some((at, top))
+    };
+    (0..entries.len()).filter_map(first).collect()
+}
+
+/// What the rules say. A backup that was stored long after its time (a copy from elsewhere, or a
+/// forgery of the past) takes no other one's place: what the rules keep without those stays, too.
+fn decisions(
+    entries: &[&Entry],
+    points: &[usize],
+    keep: &Keep,
+    now: Timestamp,
+) -> BTreeMap<usize, Decision> {
+    let decide = |late: bool| {
+        let counted = points.iter().copied().filter(|at| late || !entries[*at].is_late());
+        let point = |at: usize| {
+            let (time, good) = (entries[at].time(), entries[at].good().is_some());
+            Point { id: at, time, good }
+        };
+        decide(&counted.map(point).collect::<Vec<_>>(), keep, now)
+    };
+    let mut decided: BTreeMap<usize, Decision> = decide(true).into_iter().collect();
+    for (at, decision) in decide(false) {
+        if entries[at].good().is_some() && decided.get(&at) == Some(&Decision::Remove) {
+            decided.insert(at, decision);
+        }
+    }
+    decided
 }
 
 fn joined(reasons: &[Reason]) -> String {
@@ -237,12 +314,21 @@ fn bare(entry: &Entry, now: Timestamp) -> (Action, String) {
 /// What no rule keeps: a good one goes, another one only if it is nobody's work and understood.
 fn of_removed(entry: &Entry, now: Timestamp) -> (Action, String) {
     if entry.good().is_some() {
-        return (Action::Remove, "no rule keeps it".to_owned());
+        (Action::Remove, "no rule keeps it".to_owned())
+    } else {
+        of_not_good(entry, false, now)
     }
+}
+
+/// While its data is there, what is not good goes only with its whole cluster.
+fn of_not_good(entry: &Entry, gone: bool, now: Timestamp) -> (Action, String) {
     let trouble = entry.records.first().and_then(Record::trouble);
     let trouble = trouble.unwrap_or_else(|| "no manifest".to_owned());
-    if entry.records.iter().any(is_not_understood) {
+    let any = |is: &dyn Fn(&Record) -> bool| entry.records.iter().any(is);
+    if any(&is_unread) || (!gone && any(&|record| is_not_understood(entry, record))) {
         (Action::Keep, format!("not understood: {trouble}"))
+    } else if !gone && any(&|record| record.data.is_some()) {
+        (Action::Keep, format!("its data is there: {trouble}"))
     } else if all_old(entry, now) {
         (Action::Remove, format!("not good: {trouble}"))
     } else {
@@ -250,9 +336,17 @@ fn of_removed(entry: &Entry, now: Timestamp) -> (Action, String) {
     }
 }
 
-/// A manifest of a newer program, or one that this key may not read, may be a good one.
-fn is_not_understood(record: &Record) -> bool {
-    matches!(record.found, Err(NoManifest::Flawed(Flaw::Newer(_)) | NoManifest::Unread(_)))
+/// A manifest of a newer program, or one that was not read, may be a good one.
+fn is_unread(record: &Record) -> bool {
+    matches!(
+        record.found,
+        Err(NoManifest::Flawed(Flaw::Newer(_)) | NoManifest::Unread(_) | NoManifest::Surplus)
+    )
+}
+
+/// So may any that cannot be understood, while there is data that it may speak of.
+fn is_not_understood(entry: &Entry, record: &Record) -> bool {
+    is_unread(record) || (record.found.is_err() && !entry.loose.is_empty())
 }
 
 /// Whether a day has passed; a date that the store does not tell (0) is never old.
@@ -304,10 +398,13 @@ fn of_entry(entry: &Entry, action: Action, why: &str, now: Timestamp) -> Vec<Ite
         return items;
     }
     let old = |version: &&Version| is_old(version.modified, now);
-    let beside = entry.records.iter().filter(|r| !r.is_good() && !is_not_understood(r));
+    let unclear = entry.records.iter().any(|record| is_not_understood(entry, record));
+    let beside = entry.records.iter().filter(|r| !r.is_good() && !is_not_understood(entry, r));
+    // Loose data may be that of a manifest which is not understood.
+    let loose = entry.loose.iter().filter(|_| !unclear);
     for (why, versions) in [
         ("a manifest that is not good, beside one that is", beside.map(|r| &r.version).collect()),
-        ("data that no manifest speaks of", entry.loose.iter().collect::<Vec<_>>()),
+        ("data that no manifest speaks of", loose.collect::<Vec<_>>()),
         ("a claim of an earlier day", entry.claims.iter().collect()),
     ] {
         for version in versions.into_iter().filter(old) {

@@ -125,6 +125,11 @@ impl PruneReport {
         Self { rows, ..Self::default() }
     }
 
+    pub(super) fn hinted(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
+    }
+
     /// One line of figures.
     #[must_use]
     pub fn counts(&self) -> String {

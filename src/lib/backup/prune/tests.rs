@@ -79,12 +79,20 @@ impl Told {
         assemble(&Layout::new("etcd"), self.versions, self.manifests)
     }
 
+    fn planned(self, rules: Rules<'_>) -> Plan {
+        plan(&self.catalog(), &[], &Layout::new("etcd"), rules, at(NOW))
+    }
+
     fn plan(self, keep: &Keep) -> Plan {
-        plan(&self.catalog(), &[], &Layout::new("etcd"), Rules::Keep(keep), at(NOW))
+        self.planned(Rules::Keep { keep, remove_rekeyed: false })
+    }
+
+    fn plan_removing(self, keep: &Keep) -> Plan {
+        self.planned(Rules::Keep { keep, remove_rekeyed: true })
     }
 
     fn plan_as_gone(self) -> Plan {
-        plan(&self.catalog(), &[], &Layout::new("etcd"), Rules::Gone, at(NOW))
+        self.planned(Rules::Gone)
     }
 }
 
@@ -170,6 +178,7 @@ fn what_is_not_good_goes_when_it_is_old_understood_and_replaced() {
     told.good("20261208T000000Z");
     told.flawed("20261207T000000Z", Flaw::NotOurs);
     told.flawed("20261206T000000Z", Flaw::Newer(2));
+    told.said("20261205T120000Z", "m1", Err(NoManifest::Flawed(Flaw::NotOurs)));
     told.data("20261205T000000Z");
     told.said("20261204T000000Z", "m1", Ok(told.manifest("20261204T000000Z")));
     told.data("20261203T000000Z");
@@ -179,9 +188,11 @@ fn what_is_not_good_goes_when_it_is_old_understood_and_replaced() {
         [
             "20261209T120000Z: keep (nothing newer is good)",
             "20261208T000000Z: keep (newest good, last)",
-            "20261207T000000Z: remove (not good: manifest: this is no manifest of capvco-backup)",
+            "20261207T000000Z: keep (not understood: manifest: this is no manifest of \
+             capvco-backup)",
             "20261206T000000Z: keep (not understood: manifest: version 2 is newer than this \
              program knows (1))",
+            "20261205T120000Z: remove (not good: manifest: this is no manifest of capvco-backup)",
             "20261205T000000Z: remove (not good: no manifest)",
             "20261204T000000Z: remove (not good: its data is not there)",
             "20261203T000000Z: keep (not understood: manifest: it cannot be read: 403)",
@@ -219,55 +230,181 @@ fn what_is_younger_than_a_day_is_somebodys_work() {
 
 #[test]
 fn leftovers_beside_a_kept_backup_go() {
+    for (loose, flawed, want) in [
+        (true, false, &["data that no manifest speaks of", "a claim of an earlier day"][..]),
+        (
+            false,
+            true,
+            &["a manifest that is not good, beside one that is", "a claim of an earlier day"],
+        ),
+        // What is not understood may speak of the data.
+        (true, true, &["a claim of an earlier day"]),
+    ] {
+        let mut told = Told::default();
+        told.good("20261201T000000Z");
+        told.version("20261201T000000Z", "claim.json", "c1", 80);
+        if loose {
+            told.version("20261201T000000Z", "data-00000000000000f1.db.zst.age", "v7", 5);
+            told.version("20261201T000000Z", "data-00000000000000f2.db.zst.age", "v8", 5)
+                .modified = u64::try_from(at(NOW).as_second()).unwrap();
+        }
+        if flawed {
+            told.said("20261201T000000Z", "m0", Err(NoManifest::Flawed(Flaw::NotOurs)));
+        }
+        let plan = told.plan(&last(1));
+        let leftovers = plan.items.iter().filter(|item| item.what == What::Leftover);
+        let leftovers: Vec<_> = leftovers.map(|item| item.why.as_str()).collect();
+        assert_eq!(leftovers, want);
+        assert_eq!(plan.items[0].action, Action::Keep);
+    }
+}
+
+type Change = fn(&mut Manifest);
+
+/// Two backups and copies of them, each as `(slot, of, change)`.
+fn with_copies(copies: &[(&str, &str, Change)]) -> Told {
     let mut told = Told::default();
+    told.good("20261203T000000Z");
     told.good("20261201T000000Z");
-    told.version("20261201T000000Z", "claim.json", "c1", 80);
-    told.version("20261201T000000Z", "data-00000000000000f1.db.zst.age", "v7", 5);
-    told.said("20261201T000000Z", "m0", Err(NoManifest::Flawed(Flaw::NotOurs)));
-    told.version("20261201T000000Z", "data-00000000000000f2.db.zst.age", "v8", 5).modified =
-        u64::try_from(at(NOW).as_second()).unwrap();
-    let plan = told.plan(&last(1));
-    let leftovers: Vec<_> = plan
-        .items
-        .iter()
-        .filter(|item| item.what == What::Leftover)
-        .map(|i| i.why.as_str())
-        .collect();
-    assert_eq!(
-        leftovers,
-        [
-            "a manifest that is not good, beside one that is",
-            "data that no manifest speaks of",
-            "a claim of an earlier day"
-        ]
-    );
-    assert_eq!(plan.items[0].action, Action::Keep);
+    for (slot, of, change) in copies {
+        let mut copy = told.manifest(slot);
+        copy.rekeyed = Some(Rekeyed { from: of.parse().unwrap(), at: copy.started });
+        change(&mut copy);
+        let size = copy.data.content.size;
+        told.version(slot, "data-00000000000000f0.db.zst.age", "v1", size);
+        told.said(slot, "m1", Ok(copy));
+    }
+    told
+}
+
+const ORIGINAL: &str = "20261201T000000Z";
+const COPY: &str = "20261201T000000Z-c0ffee";
+
+#[test]
+fn an_original_goes_for_its_copy_only_if_that_is_asked_for() {
+    let told = || with_copies(&[(COPY, ORIGINAL, |_| {})]);
+    for (plan, want) in [
+        (
+            told().plan(&last(2)),
+            [
+                "20261203T000000Z: keep (newest good, last)",
+                "20261201T000000Z-c0ffee: keep (copy of 20261201T000000Z: last)",
+                "20261201T000000Z: keep (last)",
+            ],
+        ),
+        (
+            told().plan_removing(&last(2)),
+            [
+                "20261203T000000Z: keep (newest good, last)",
+                "20261201T000000Z-c0ffee: keep (copy of 20261201T000000Z: last)",
+                "20261201T000000Z: remove (rekeyed as 20261201T000000Z-c0ffee)",
+            ],
+        ),
+        (
+            told().plan(&last(1)),
+            [
+                "20261203T000000Z: keep (newest good, last)",
+                "20261201T000000Z-c0ffee: remove (copy of 20261201T000000Z: no rule keeps it)",
+                "20261201T000000Z: remove (no rule keeps it)",
+            ],
+        ),
+    ] {
+        assert_eq!(lines(&plan), want);
+    }
 }
 
 #[test]
-fn a_rekeyed_copy_replaces_its_original_if_it_is_the_same_database() {
-    for same in [true, false] {
-        let mut told = Told::default();
-        told.good("20261202T000000Z");
-        told.good("20261201T000000Z");
-        let slot = "20261201T000000Z-c0ffee";
-        let mut copy = told.manifest(slot);
-        let from = "20261201T000000Z".parse().unwrap();
-        copy.rekeyed = Some(Rekeyed { from, at: at("2026-12-05T00:00:00Z") });
-        if !same {
-            copy.db.sha256 = "e".repeat(64);
-        }
-        told.data(slot);
-        told.said(slot, "m1", Ok(copy));
-        let plan = told.plan(&last(3));
-        let original = lines(&plan).pop().unwrap();
-        let want = if same {
-            "20261201T000000Z: remove (rekeyed as 20261201T000000Z-c0ffee)"
-        } else {
-            "20261201T000000Z: keep (last)"
-        };
-        assert_eq!(original, want);
+fn nobody_removes_a_backup_by_saying_that_he_has_a_copy_of_it() {
+    for (what, change) in [
+        ("another database", (|m| m.db.sha256 = "e".repeat(64)) as fn(&mut Manifest)),
+        ("no data to speak of", |m| m.data.content.size = 16),
+        ("half of the data", |m| m.data.content.size /= 2),
+        ("no lock", |m| m.lock = None),
+        ("another revision", |m| m.revision += 1),
+    ] {
+        let plan = with_copies(&[(COPY, ORIGINAL, change)]).plan_removing(&last(9));
+        let original = lines(&plan).into_iter().find(|line| line.starts_with("20261201T000000Z:"));
+        assert_eq!(original.as_deref(), Some("20261201T000000Z: keep (last)"), "{what}");
     }
+    // Copies take no other backup's place, and of two that name each other none is one.
+    let many = with_copies(&[
+        ("20261203T000000Z-0000aa", "20261203T000000Z", |_| {}),
+        ("20261203T000000Z-0000bb", "20261203T000000Z-0000aa", |_| {}),
+        ("20261203T000000Z-0000cc", "20261203T000000Z-0000bb", |_| {}),
+    ]);
+    let lines = lines(&many.plan(&last(2)));
+    assert!(lines.iter().all(|line| line.contains("keep")), "{lines:?}");
+    let circle = with_copies(&[
+        ("20261205T000000Z-0000aa", "20261205T000000Z-0000bb", |_| {}),
+        ("20261205T000000Z-0000bb", "20261205T000000Z-0000aa", |_| {}),
+    ]);
+    assert!(self::lines(&circle.plan(&last(4))).iter().all(|line| line.contains("keep (")));
+}
+
+#[test]
+fn a_backup_of_the_past_that_was_stored_today_takes_no_others_place() {
+    let day = |last: u32| Keep { daily: 9, last, ..Keep::default() };
+    let forged = ["20261202T233000Z", "20261203T233000Z", "20261203T233100Z"];
+    let bucket = |late: bool| {
+        let mut told = Told::default();
+        told.good("20261203T120000Z");
+        told.good("20261202T120000Z");
+        for slot in forged {
+            told.good(slot);
+            if late {
+                let from = told.versions.len() - 2;
+                let today = u64::try_from(at(NOW).as_second()).unwrap();
+                told.versions[from..].iter_mut().for_each(|version| version.modified = today);
+            }
+        }
+        told
+    };
+    let kept = |plan: Plan| {
+        let kept = plan.items.iter().filter(|item| item.action == Action::Keep);
+        kept.map(|item| item.slot.to_string()).collect::<Vec<_>>()
+    };
+    let real = ["20261203T120000Z".to_owned(), "20261202T120000Z".to_owned()];
+    let with = kept(bucket(true).plan(&day(0)));
+    assert!(real.iter().all(|slot| with.contains(slot)), "{with:?}");
+    let with = kept(bucket(true).plan(&last(2)));
+    assert!(real.iter().all(|slot| with.contains(slot)), "{with:?}");
+    // The same ones, stored in their time, are backups as any other.
+    assert!(!kept(bucket(false).plan(&last(2))).contains(&real[0]));
+}
+
+#[test]
+fn a_folder_with_several_good_manifests_is_not_touched() {
+    let mut told = Told::default();
+    told.good("20261203T000000Z");
+    told.good("20261201T000000Z");
+    let mut other = told.manifest("20261201T000000Z");
+    other.revision += 1;
+    told.said("20261201T000000Z", "m2", Ok(other));
+    let plan = told.plan(&last(1));
+    let want = "20261201T000000Z: keep (1 later manifests say otherwise: find out who writes them)";
+    assert_eq!(lines(&plan)[1], want);
+    assert!(plan.to_be_removed().is_empty());
+}
+
+#[test]
+fn one_look_at_the_bucket_is_not_enough_to_remove_anything() {
+    let bucket = |flipped: bool| {
+        let mut told = Told::default();
+        told.good("20261203T000000Z");
+        let mut manifest = told.manifest("20261201T000000Z");
+        if flipped {
+            manifest.data.content.size += 1;
+        }
+        told.data("20261201T000000Z");
+        told.said("20261201T000000Z", "m1", Ok(manifest));
+        told.good("20261130T000000Z");
+        told.plan(&last(2))
+    };
+    let plan = bucket(true).confirmed_by(&bucket(false));
+    let held = "looked at again, the bucket tells otherwise (not good: its data is not there)";
+    assert_eq!((&plan.items[1].action, plan.items[1].why.as_str()), (&Action::Keep, held));
+    let plan = bucket(false).confirmed_by(&bucket(false));
+    assert_eq!(plan.items[2].action, Action::Remove);
 }
 
 #[test]
@@ -317,8 +454,13 @@ fn own_uploads_that_were_never_finished_are_swept_after_a_day() {
         upload(ours, "1970-01-01T00:00:00Z"),
         upload("etcd/0000000000000001/notes.txt", "2026-01-01T00:00:00Z"),
     ];
-    let plan =
-        plan(&Catalog::default(), &uploads, &Layout::new("etcd"), Rules::Keep(&last(1)), at(NOW));
+    let plan = plan(
+        &Catalog::default(),
+        &uploads,
+        &Layout::new("etcd"),
+        Rules::Keep { keep: &last(1), remove_rekeyed: false },
+        at(NOW),
+    );
     assert_eq!((plan.items.len(), plan.strange), (1, 1));
     assert_eq!(plan.items[0].what, What::Upload);
     assert_eq!(plan.items[0].targets[0].version_id.as_deref(), Some("u"));

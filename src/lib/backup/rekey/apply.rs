@@ -76,6 +76,14 @@ impl Job<'_> {
     }
 }
 
+/// A manifest that nobody could read is never written.
+fn checked(manifest: Manifest) -> Result<Manifest, Error> {
+    let hint = "give at most 100 recipients";
+    manifest.checked().map_err(|flaw| {
+        Error::declined(format!("the copy's manifest could not be read again: {flaw}"), hint)
+    })
+}
+
 impl Copy<'_> {
     async fn finish(&mut self, entry: &Entry, record: &Record) -> Result<Copied, Error> {
         let (Ok(original), Some(data)) = (&record.found, &record.data) else {
@@ -109,7 +117,7 @@ impl Copy<'_> {
         manifest.lock = None;
         let at = at(self.place.now().await?);
         manifest.rekeyed = Some(Rekeyed { from: entry.slot.clone(), at });
-        Ok(manifest)
+        checked(manifest)
     }
 
     /// Makes one object, and reads it back whole.
@@ -173,6 +181,7 @@ impl Copy<'_> {
             content_type: Some("application/json".to_owned()),
             ..Put::default()
         };
+        let manifest = checked(manifest)?;
         let bytes = manifest.to_json();
         let put = self.place.bucket.put_unique(&key, Bytes::from(bytes.clone()), &put).await;
         let put = put.map_err(|error| {

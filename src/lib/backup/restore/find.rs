@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::request::{Source, Which};
-use crate::backup::choice::{Looked, look, place, say_whose};
+use crate::backup::choice::{Looked, contested, look, place, say_whose};
 use crate::backup::wording::moment;
 use crate::backup::{Error, Target};
 use crate::clock::Clock;
@@ -247,7 +247,7 @@ fn of_record(looked: &Looked, entry: &Entry, record: &Record) -> Result<Found, E
         ));
     };
     Ok(Found {
-        remarks: remarks(entry, record),
+        remarks: remarks(looked, entry, record),
         name,
         data: Data::Object {
             key: data.key.clone(),
@@ -267,15 +267,22 @@ fn keys_in(looked: &Looked, entry: &Entry) -> Option<String> {
     looked.catalog.of(entry.cluster).find(has).map(|other| other.slot.to_string())
 }
 
-fn remarks(entry: &Entry, record: &Record) -> Vec<String> {
+fn remarks(looked: &Looked, entry: &Entry, record: &Record) -> Vec<String> {
     let slot = &entry.slot;
-    match record.place {
+    let mut remarks: Vec<String> = contested(entry).into_iter().collect();
+    if let Some(original) = looked.catalog.original_of(entry) {
+        let original = &original.slot;
+        remarks
+            .push(format!("{slot} is a copy that `rekey` made of {original}, which is there, too"));
+    }
+    remarks.extend(match record.place {
         Shown::Shown => Vec::new(),
         Shown::Covered => vec![format!("a newer manifest stands before that of {slot}")],
         Shown::Hidden => vec![format!(
             "somebody has hidden {slot} behind a delete marker; it is whole all the same"
         )],
-    }
+    });
+    remarks
 }
 
 /// Newer backups that are not good.

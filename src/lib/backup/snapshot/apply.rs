@@ -22,7 +22,7 @@ use crate::report::Verdict;
 use crate::s3::{self, Deleted, Mode, Put, PutOutcome, Stored};
 use crate::snapshot::layout::{self, ClusterId, Part};
 use crate::snapshot::manifest::{
-    Compression, Content, Data, Encryption, Lock, Manifest, Pki, Raft,
+    Compression, Content, Data, Encryption, Flaw, Lock, Manifest, Pki, Raft,
 };
 
 /// What is left of an attempt: objects that belong to no backup.
@@ -34,7 +34,61 @@ struct Orphans {
     doubtful: Vec<String>,
 }
 
+/// A manifest that nobody could read is never written.
+fn unreadable(flaw: &Flaw) -> Error {
+    Error::declined(
+        format!("the backup's manifest could not be read again: {flaw}"),
+        "what it is made of are the node's name (--node), the recipients and the files of the node \
+         (--pki-dir, --include-pki=false)",
+    )
+}
+
 impl Job<'_> {
+    /// The manifest, as far as it is known before anything is sent; figures are made up.
+    fn draft(&self, place: &Place, started: Timestamp) -> Manifest {
+        let (status, layers) = (self.status(), &self.request.layers);
+        let unknown = || Content { size: 1, sha256: "0".repeat(64) };
+        let paths = &self.pki.paths;
+        let sealed = layout::Stored { unique: place.unique, packed: true, sealed: true };
+        let to = layers.recipients.as_ref();
+        Manifest {
+            cluster: place.cluster,
+            member: ClusterId(status.member_id),
+            node: self.observed.node.clone(),
+            slot: place.slot.clone(),
+            started,
+            finished: started,
+            etcd_version: status.version.clone(),
+            storage_version: status.storage_version.clone(),
+            revision: status.revision,
+            raft: Raft { index: status.raft_applied_index, term: Some(status.raft_term) },
+            db: unknown(),
+            data: Data {
+                key: place.key(Part::Data(self.stored_as(place))),
+                version_id: None,
+                content: unknown(),
+                compression: layers.level.map_or(Compression::None, |_| Compression::Zstd),
+                encryption: to.map_or(Encryption::None, |_| Encryption::Age),
+            },
+            pki: (!paths.is_empty()).then(|| Pki {
+                key: place.key(Part::Pki(sealed)),
+                version_id: None,
+                content: unknown(),
+                paths: paths.iter().map(|path| path.display().to_string()).collect(),
+            }),
+            recipients: to.map(|to| to.texts().to_vec()).unwrap_or_default(),
+            lock: None,
+            tool: self.request.tool.clone(),
+            rekeyed: None,
+        }
+    }
+
+    /// Whether the manifest of this backup could be read again.
+    pub fn check(&self) -> Result<(), Error> {
+        let Some(place) = &self.place else { return Ok(()) };
+        self.draft(place, place.slot.time()).checked().map(drop).map_err(|flaw| unreadable(&flaw))
+    }
+
     /// Makes the backup, or finds it made.
     pub async fn apply(&self) -> Result<SnapshotReport, Error> {
         let Some(place) = &self.place else { return self.make(None, None).await };
@@ -380,40 +434,30 @@ impl Attempt<'_> {
     async fn manifest(&self, pki: Option<Pki>, seen: &LockSeen) -> Result<Manifest, Error> {
         let (job, place) = (self.job, self.place);
         let facts = Facts::of(self.streamed, job.status());
-        let layers = &job.request.layers;
         let lock = match seen {
             LockSeen::Held(mode, until) => Some(Lock::until(*mode, *until)),
             _ => None,
         };
-        let to = layers.recipients.as_ref();
-        Ok(Manifest {
-            cluster: place.cluster,
-            member: ClusterId(job.status().member_id),
-            node: job.observed.node.clone(),
-            slot: place.slot.clone(),
-            started: self.started,
+        let draft = job.draft(place, self.started);
+        let manifest = Manifest {
             finished: job.now(Some(place)).await?.max(self.started),
-            etcd_version: job.status().version.clone(),
             storage_version: facts.storage_version,
             revision: facts.revision,
             raft: facts.raft,
             db: Content { size: facts.size, sha256: hex::encode(self.streamed.judged.sha256) },
             data: Data {
-                key: place.key(Part::Data(job.stored_as(place))),
                 version_id: self.stored.version_id.clone(),
                 content: Content {
                     size: self.streamed.size,
                     sha256: hex::encode(self.streamed.sha256),
                 },
-                compression: layers.level.map_or(Compression::None, |_| Compression::Zstd),
-                encryption: to.map_or(Encryption::None, |_| Encryption::Age),
+                ..draft.data
             },
             pki,
-            recipients: to.map(|to| to.texts().to_vec()).unwrap_or_default(),
             lock,
-            tool: job.request.tool.clone(),
-            rekeyed: None,
-        })
+            ..draft
+        };
+        manifest.checked().map_err(|flaw| unreadable(&flaw))
     }
 
     async fn put_manifest(&self, manifest: &Manifest, replace: bool) -> Result<PutOutcome, Error> {

@@ -68,6 +68,7 @@ pub async fn run(
     let looked = cancel.run_until_cancelled(Box::pin(observe(request, &clock))).await;
     let observed = looked.ok_or_else(stopped)??;
     let job = decide(request, &observed, clock, progress, cancel).await?;
+    job.check()?;
     let mut warnings = observed.warnings.clone();
     warnings.extend(job.choice.warnings.iter().chain(&job.pki.warnings).cloned());
     if request.layers.recipients.as_ref().is_some_and(|to| to.len() == 1) {

@@ -5,9 +5,14 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::locked::{LockSeen, Need, read_back};
 use crate::backup::Error;
-use crate::s3::{Bucket, Head};
+use crate::s3::{self, Bucket, Head, Version};
+use crate::snapshot::catalog::judge;
 use crate::snapshot::layout::{ClusterId, Layout, Part, Slot, Unique};
-use crate::snapshot::manifest::{self, Content, Manifest};
+use crate::snapshot::manifest::{self, Content, Encryption, Manifest};
+use crate::snapshot::seal::{HEADER, Identities, Opens, try_header};
+
+/// The most of a header that is fetched: one of hundreds of recipients.
+const LONGEST_HEADER: u64 = 1 << 20;
 
 /// A backup's folder, and this run's name in it.
 #[derive(Debug, Clone)]
@@ -48,51 +53,101 @@ impl Place {
         self.bucket.server_time().await.map_err(Error::doing("cannot learn the server's time"))
     }
 
-    /// Looks at what is there: the manifest, and everything that it names. `need` is what has to
-    /// be true of the locks.
+    /// Looks at what is there: the manifest, and everything that it names. It has to pass all that
+    /// `list` asks of it. `need` is what has to be true of the locks.
     pub async fn look(&self, need: Need) -> Result<Found, Error> {
         let key = self.key(Part::Manifest);
-        let largest = manifest::LARGEST as u64;
-        let bytes = match self.bucket.get_small(&key, None, largest).await {
-            Ok(Some(bytes)) => bytes,
+        let (bytes, modified) = match self.manifest(&key).await {
+            Ok(Some(found)) => found,
             Ok(None) => return Ok(Found::Nothing),
             Err(error) if error.is_denied() => return Ok(Found::Unreadable(error.to_string())),
             Err(error) => return Err(Error::doing(format!("cannot look for {key}"))(error)),
         };
-        match Manifest::parse(&bytes) {
-            Err(flaw) => Ok(Found::Bad(format!("its manifest is damaged: {flaw}"))),
+        let manifest = match Manifest::parse(&bytes) {
+            Err(flaw) => return Ok(Found::Bad(format!("its manifest is damaged: {flaw}"))),
+            Ok(manifest) => manifest,
+        };
+        match judge(self.cluster, &self.slot, modified, manifest) {
+            Err(why) => Ok(Found::Bad(format!("its manifest is not good: {why}"))),
             Ok(manifest) => self.verify(manifest, need).await,
         }
     }
 
-    async fn verify(&self, manifest: Manifest, need: Need) -> Result<Found, Error> {
-        if (manifest.cluster, &manifest.slot) != (self.cluster, &self.slot) {
-            return Ok(Found::Bad("its manifest is of another backup".to_owned()));
+    /// The manifest that a plain read finds, and when it was stored.
+    async fn manifest(&self, key: &str) -> Result<Option<(Vec<u8>, u64)>, s3::Error> {
+        let Some(head) = self.bucket.head(key, None).await? else { return Ok(None) };
+        let modified = head.modified.unwrap_or(0);
+        if head.size > manifest::LARGEST as u64 {
+            // Too large to be read, and so to be one.
+            return Ok(Some((Vec::new(), modified)));
         }
+        let version = Version {
+            key: key.to_owned(),
+            version_id: head.version_id,
+            latest: true,
+            size: head.size,
+            modified,
+            marker: false,
+        };
+        let bytes = self.bucket.get_listed(&version).await?;
+        Ok(bytes.map(|bytes| (bytes, modified)))
+    }
+
+    async fn verify(&self, manifest: Manifest, need: Need) -> Result<Found, Error> {
         let data = &manifest.data;
-        let mut objects = vec![(&data.key, data.version_id.as_deref(), &data.content)];
+        let sealed = data.encryption == Encryption::Age;
+        let mut objects = vec![(&data.key, data.version_id.as_deref(), &data.content, sealed)];
         if let Some(pki) = &manifest.pki {
-            objects.push((&pki.key, pki.version_id.as_deref(), &pki.content));
+            objects.push((&pki.key, pki.version_id.as_deref(), &pki.content, true));
         }
         let mut seen = read_back(&self.bucket, &self.key(Part::Manifest), None, need).await?;
-        for (key, version, content) in objects {
-            let doing = format!("cannot look at {key}");
-            let head = match self.bucket.head(key, version).await {
-                Ok(head) => head,
+        for (named, version, content, sealed) in objects {
+            let key = self.layout.beside(self.cluster, &self.slot, named);
+            match self.object(&key, version, content, sealed).await {
+                Ok(None) => {}
+                Ok(Some(wrong)) => return Ok(Found::Bad(format!("{key} {wrong}"))),
                 Err(error) if error.is_denied() => {
                     return Ok(Found::Unreadable(error.to_string()));
                 }
-                Err(error) => return Err(Error::doing(doing)(error)),
-            };
-            if let Some(wrong) = differs(head.as_ref(), content) {
-                return Ok(Found::Bad(format!("{key} {wrong}")));
+                Err(error) => return Err(Error::doing(format!("cannot look at {key}"))(error)),
             }
-            seen = seen.and(read_back(&self.bucket, key, version, need).await?);
+            seen = seen.and(read_back(&self.bucket, &key, version, need).await?);
         }
         Ok(match seen {
             LockSeen::Less(why) => Found::Bad(why),
             seen => Found::Good(Box::new(manifest), seen),
         })
+    }
+
+    /// What is wrong with an object that a manifest names, if anything is.
+    async fn object(
+        &self,
+        key: &str,
+        version: Option<&str>,
+        content: &Content,
+        sealed: bool,
+    ) -> Result<Option<String>, s3::Error> {
+        let head = self.bucket.head(key, version).await?;
+        let wrong = differs(head.as_ref(), content);
+        if wrong.is_some() || !sealed {
+            return Ok(wrong);
+        }
+        let mut wanted = HEADER as u64;
+        loop {
+            let range = Some(0..wanted.min(content.size));
+            let mut body = self.bucket.get(key, version, range).await?;
+            let mut first = Vec::new();
+            while let Some(piece) = body.next().await? {
+                first.extend_from_slice(&piece);
+            }
+            match try_header(&first, &Identities::default(), key) {
+                Ok(Opens::Yes | Opens::No) => return Ok(None),
+                Ok(Opens::NeedMore) if wanted < content.size.min(LONGEST_HEADER) => {
+                    wanted = LONGEST_HEADER;
+                }
+                _ => return Ok(Some("is not encrypted by age, as its manifest says".to_owned())),
+            }
+        }
     }
 }
 

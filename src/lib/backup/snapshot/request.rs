@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backup::lock::LockWish;
 use crate::backup::node::Given;
 use crate::backup::{Error, Target};
+use crate::snapshot::manifest::text_flaw;
 use crate::snapshot::pack::Layers;
 
 /// The shortest time that another node's claim holds: a claim is renewed three times in it.
@@ -91,8 +92,23 @@ impl Request {
         if let Some(slot) = self.slot {
             self.check_slot(slot)?;
         }
+        self.check_texts()?;
         self.check_encryption()?;
         Ok(self)
+    }
+
+    /// What goes into the manifest has to be readable in it.
+    fn check_texts(&self) -> Result<(), Error> {
+        let pki_dir = self.pki_dir.as_ref().map(|folder| folder.to_string_lossy());
+        let given = [("--node", self.node.as_deref()), ("--pki-dir", pki_dir.as_deref())];
+        for (flag, text) in given {
+            if let Some(why) = text.and_then(text_flaw) {
+                let hint =
+                    "it is written into the backup's manifest: give a text that can be shown";
+                return Err(Error::asked(format!("{flag} cannot be used: {why}"), hint));
+            }
+        }
+        Ok(())
     }
 
     fn check_slot(&self, slot: Duration) -> Result<(), Error> {
@@ -212,6 +228,10 @@ pub(super) mod tests {
             (Box::new(|r| r.no_encrypt = true), Class::Usage, "both recipients"),
             (Box::new(|r| r.slot = Some(Duration::from_secs(59))), Class::Usage, "59 s"),
             (Box::new(|r| r.slot = Some(Duration::ZERO)), Class::Usage, "0 s"),
+            (Box::new(|r| r.node = Some("a\u{1b}[2Jb".into())), Class::Usage, "--node"),
+            (Box::new(|r| r.node = Some("x".repeat(5000))), Class::Usage, "4096 characters"),
+            (Box::new(|r| r.node = Some(String::new())), Class::Usage, "--node"),
+            (Box::new(|r| r.pki_dir = Some("pk\nx".into())), Class::Usage, "--pki-dir"),
             (Box::new(|r| r.slot = Some(Duration::from_hours(800))), Class::Usage, "31 days"),
             (
                 Box::new(|r| {

@@ -36,7 +36,7 @@ pub async fn check(
         }
         Ok(manifest) => manifest,
     };
-    checks.good("manifest", said(record, manifest, now));
+    checks.good("manifest", said(record, manifest, entry.rivals(), now));
     let pki =
         manifest.pki.as_ref().map(|pki| (&pki.content, record.pki.as_ref(), pki.key.as_str()));
     let data = (&manifest.data.content, record.data.as_ref(), manifest.data.key.as_str());
@@ -49,15 +49,19 @@ pub async fn check(
     header(bucket, record, manifest, identities, checks).await
 }
 
-fn said(record: &Record, manifest: &Manifest, now: Timestamp) -> String {
+fn said(record: &Record, manifest: &Manifest, rivals: usize, now: Timestamp) -> String {
     let age = length(now.as_second() - manifest.started.as_second());
     let place = match record.place {
         Place::Shown => "",
         Place::Hidden => "; hidden behind a delete marker",
-        Place::Covered => "; a newer version of it is not good",
+        Place::Covered => "; newer versions of it do not count",
+    };
+    let rivals = match rivals {
+        0 => String::new(),
+        rivals => format!("; {rivals} later manifests say otherwise and do not count"),
     };
     let Manifest { revision, node, .. } = manifest;
-    format!("revision {revision} from {node}, {age} ago{place}")
+    format!("revision {revision} from {node}, {age} ago{place}{rivals}")
 }
 
 /// Whether an object is there, and as long as it should be.

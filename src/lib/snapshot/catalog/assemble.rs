@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::judge::{is_too_early, judge};
 use super::{Catalog, Entry, NoManifest, Place, Record};
 use crate::s3::Version;
 use crate::snapshot::layout::{Address, ClusterId, Layout, Part, Slot};
@@ -18,63 +19,110 @@ pub fn assemble(
     versions: Vec<Version>,
     mut manifests: BTreeMap<Which, Result<Manifest, NoManifest>>,
 ) -> Catalog {
-    let mut folders: BTreeMap<(ClusterId, Slot), Vec<(Part, Version)>> = BTreeMap::new();
-    let mut catalog = Catalog::default();
+    let (folders, strange) = folders(layout, versions);
+    let mut entries = Vec::new();
+    for ((cluster, slot), found) in folders {
+        let (mut folder, described) = Folder::new(layout, cluster, slot, found);
+        for version in described {
+            let which = (version.key.clone(), version.version_id.clone());
+            let unread = || Err(NoManifest::Unread("it was not fetched".to_owned()));
+            let said = manifests.remove(&which).unwrap_or_else(unread);
+            folder.take(version, said);
+        }
+        entries.push(folder.close());
+    }
+    sorted(entries, strange)
+}
+
+type Folders = BTreeMap<(ClusterId, Slot), Vec<(Part, Version)>>;
+
+/// What is ours by folders, and what is not.
+pub(super) fn folders(layout: &Layout, versions: Vec<Version>) -> (Folders, Vec<Version>) {
+    let (mut folders, mut strange) = (Folders::new(), Vec::new());
     for version in versions {
         match layout.parse(&version.key) {
             Some(Address { cluster, slot, part }) => {
                 folders.entry((cluster, slot)).or_default().push((part, version));
             }
-            None => catalog.strange.push(version),
+            None => strange.push(version),
         }
     }
-    for ((cluster, slot), found) in folders {
-        catalog.entries.push(entry(layout, cluster, slot, found, &mut manifests));
-    }
-    catalog.entries.sort_by_key(|entry| (entry.cluster, std::cmp::Reverse(entry.age())));
-    catalog
+    (folders, strange)
 }
 
-fn entry(
-    layout: &Layout,
-    cluster: ClusterId,
-    slot: Slot,
-    found: Vec<(Part, Version)>,
-    manifests: &mut BTreeMap<Which, Result<Manifest, NoManifest>>,
-) -> Entry {
-    let mut entry = Entry {
-        cluster,
-        slot,
-        records: Vec::new(),
-        loose: Vec::new(),
-        claims: Vec::new(),
-        markers: Vec::new(),
-    };
-    let mut described = Vec::new();
-    for (part, version) in found {
-        match part {
-            _ if version.marker => entry.markers.push(version),
-            Part::Manifest => described.push(version),
-            Part::Claim => entry.claims.push(version),
-            Part::Data(_) | Part::Pki(_) => entry.loose.push(version),
+/// The newest first, cluster by cluster.
+pub(super) fn sorted(mut entries: Vec<Entry>, strange: Vec<Version>) -> Catalog {
+    entries.sort_by_key(|entry| (entry.cluster, std::cmp::Reverse(entry.age())));
+    Catalog { entries, strange }
+}
+
+/// Puts one folder together.
+pub(super) struct Folder<'a> {
+    layout: &'a Layout,
+    entry: Entry,
+}
+
+impl<'a> Folder<'a> {
+    /// A folder with these objects, and the versions of its manifest, the oldest first.
+    pub fn new(
+        layout: &'a Layout,
+        cluster: ClusterId,
+        slot: Slot,
+        found: Vec<(Part, Version)>,
+    ) -> (Self, Vec<Version>) {
+        let mut entry = Entry {
+            cluster,
+            slot,
+            records: Vec::new(),
+            loose: Vec::new(),
+            claims: Vec::new(),
+            markers: Vec::new(),
+        };
+        let mut described = Vec::new();
+        for (part, version) in found {
+            match part {
+                _ if version.marker => entry.markers.push(version),
+                Part::Manifest => described.push(version),
+                Part::Claim => entry.claims.push(version),
+                Part::Data(_) | Part::Pki(_) => entry.loose.push(version),
+            }
         }
+        // Stores list the newest version of a key first: that decides within one second.
+        described.reverse();
+        described.sort_by_key(|version| version.modified);
+        (Self { layout, entry }, described)
     }
-    for version in described {
-        let which = (version.key.clone(), version.version_id.clone());
-        let unread = || Err(NoManifest::Unread("it was not fetched".to_owned()));
-        let said = manifests.remove(&which).unwrap_or_else(unread);
-        let record = record(layout, &entry, version, said);
-        entry.records.push(record);
+
+    /// Takes in what a version of the manifest says, in the order of [`Self::new`]; whether it is
+    /// good.
+    pub fn take(&mut self, version: Version, said: Result<Manifest, NoManifest>) -> bool {
+        let record = record(self.layout, &self.entry, version, said);
+        let good = record.is_good();
+        self.entry.records.push(record);
+        good
     }
-    entry.loose.retain(|loose| {
-        let spoken_of =
-            |record: &Record| [&record.data, &record.pki].contains(&&Some(loose.clone()));
-        !entry.records.iter().any(spoken_of)
-    });
-    entry.records.sort_by_key(|record| {
-        (!record.is_good(), std::cmp::Reverse(record.version.modified), record.place)
-    });
-    entry
+
+    /// Why a version need not be read.
+    pub fn is_out(&self, version: &Version) -> Option<NoManifest> {
+        is_too_early(&self.entry.slot, version.modified)
+            .then(|| NoManifest::Untimely("it was stored before the time of its folder".to_owned()))
+    }
+
+    /// The folder, sorted.
+    pub fn close(self) -> Entry {
+        let mut entry = self.entry;
+        entry.loose.retain(|loose| {
+            let spoken_of =
+                |record: &Record| [&record.data, &record.pki].contains(&&Some(loose.clone()));
+            !entry.records.iter().any(spoken_of)
+        });
+        // Good ones stay as they are, the first before the later ones.
+        let (good, mut others): (Vec<_>, Vec<_>) =
+            entry.records.into_iter().partition(Record::is_good);
+        others.reverse();
+        entry.records = good.into_iter().chain(others).collect();
+        entry
+    }
 }
 
 fn record(
@@ -83,7 +131,8 @@ fn record(
     version: Version,
     said: Result<Manifest, NoManifest>,
 ) -> Record {
-    let found = said.and_then(|manifest| in_its_place(entry, manifest));
+    let (cluster, slot) = (entry.cluster, &entry.slot);
+    let found = said.and_then(|manifest| judge(cluster, slot, version.modified, manifest));
     let hidden = entry.markers.iter().any(|marker| marker.latest && marker.key == version.key);
     let place = match (version.latest, hidden) {
         (true, _) => Place::Shown,
@@ -91,10 +140,7 @@ fn record(
         (false, false) => Place::Covered,
     };
     let object = |key: &str, id: Option<&str>, size: u64| {
-        // A copied bucket has another prefix, but the same folders and names below it.
-        let name = key.rsplit('/').next().unwrap_or_default();
-        let key = format!("{}{name}", layout.folder(entry.cluster, &entry.slot));
-        stored(&entry.loose, &key, id, size)
+        stored(&entry.loose, &layout.beside(cluster, slot, key), id, size)
     };
     let manifest = found.as_ref().ok();
     let data = manifest
@@ -105,36 +151,12 @@ fn record(
     Record { version, place, found, data, pki }
 }
 
-/// A manifest that somebody has copied into another folder does not describe that one.
-fn in_its_place(entry: &Entry, manifest: Manifest) -> Result<Manifest, NoManifest> {
-    let folder = format!("{}/{}", entry.cluster, entry.slot);
-    let said = format!("{}/{}", manifest.cluster, manifest.slot);
-    let within = |key: &str, part: fn(Part) -> bool| {
-        let below = key.rsplit('/').take(3).collect::<Vec<_>>();
-        let key = below.into_iter().rev().collect::<Vec<_>>().join("/");
-        Layout::new("").parse(&key).is_some_and(|address| {
-            address.cluster == entry.cluster && address.slot == entry.slot && part(address.part)
-        })
-    };
-    let pki =
-        manifest.pki.as_ref().is_none_or(|pki| within(&pki.key, |p| matches!(p, Part::Pki(_))));
-    if said != folder {
-        Err(NoManifest::Misplaced(said))
-    } else if !within(&manifest.data.key, |part| matches!(part, Part::Data(_))) {
-        Err(NoManifest::Misplaced(manifest.data.key))
-    } else if !pki {
-        Err(NoManifest::Misplaced(manifest.pki.map(|pki| pki.key).unwrap_or_default()))
-    } else {
-        Ok(manifest)
-    }
-}
-
 /// The version that a manifest names. A copied bucket has versions of its own: there any of the
-/// right size will do, as its SHA-256 is checked when it is fetched.
+/// right size will do, the first one before others, as its SHA-256 is checked when it is fetched.
 fn stored(loose: &[Version], key: &str, id: Option<&str>, size: u64) -> Option<Version> {
     let fitting = || loose.iter().filter(|version| version.key == key && version.size == size);
     let exact = fitting().find(|version| version.version_id.as_deref() == id);
-    exact.or_else(|| fitting().max_by_key(|version| version.modified)).cloned()
+    exact.or_else(|| fitting().min_by_key(|version| version.modified)).cloned()
 }
 
 #[cfg(test)]
@@ -150,9 +172,13 @@ mod tests {
             version_id: Some(id.to_owned()),
             latest: true,
             size,
-            modified,
+            modified: unix("2026-11-30T06:00:00Z") + modified,
             marker: false,
         }
+    }
+
+    fn unix(text: &str) -> u64 {
+        u64::try_from(text.parse::<jiff::Timestamp>().unwrap().as_second()).unwrap()
     }
 
     /// The full manifest's three objects.
@@ -272,6 +298,58 @@ mod tests {
     }
 
     #[test]
+    fn of_several_good_manifests_the_one_that_was_stored_first_counts() {
+        let mut other = full();
+        other.revision += 7;
+        other.data.key = other.data.key.replace("f0", "f1");
+        let own = version(&other.data.key, "v9", other.data.content.size, 150);
+        let mut versions = objects();
+        versions[0].latest = false;
+        versions.insert(0, version(&versions[0].key, "m2", 2000, 160));
+        versions.push(own);
+        let told = |second: Manifest| said(&[("m1", Ok(full())), ("m2", Ok(second))]);
+        for (second, modified, rivals) in [
+            (other.clone(), 160, 1),
+            // Of one second: the store lists the newest first.
+            (other.clone(), 100, 1),
+            // The reply to the first try was lost.
+            (full(), 160, 0),
+        ] {
+            versions[0].modified = unix("2026-11-30T06:00:00Z") + modified;
+            let catalog = assemble(&Layout::new("etcd"), versions.clone(), told(second));
+            let entry = &catalog.entries[0];
+            assert_eq!(entry.good().unwrap().1.revision, full().revision, "{modified}");
+            assert_eq!((entry.rivals(), entry.records[0].place), (rivals, Place::Covered));
+        }
+        // What came before the time of the folder is no first one.
+        versions[0].modified = unix("2026-11-30T05:00:00Z");
+        let catalog = assemble(&Layout::new("etcd"), versions, told(other));
+        let entry = &catalog.entries[0];
+        assert_eq!((entry.good().unwrap().1, entry.rivals()), (&full(), 0));
+    }
+
+    #[test]
+    fn later_manifests_that_nobody_has_read_are_rivals() {
+        let mut versions = objects();
+        versions[0].latest = false;
+        versions.insert(0, version(&versions[0].key, "m2", 2000, 160));
+        let told = said(&[("m1", Ok(full())), ("m2", Err(NoManifest::Surplus))]);
+        let catalog = assemble(&Layout::new("etcd"), versions, told);
+        assert_eq!(catalog.entries[0].rivals(), 1);
+    }
+
+    #[test]
+    fn in_a_copied_bucket_the_first_object_that_fits_is_taken() {
+        let mut versions = objects();
+        versions[1].version_id = Some("copied".to_owned());
+        let later = Version { modified: versions[1].modified + 60, ..versions[1].clone() };
+        versions.push(Version { version_id: Some("later".to_owned()), ..later });
+        let catalog = assembled(versions, full());
+        let (record, _) = catalog.entries[0].good().unwrap();
+        assert_eq!(record.data.as_ref().unwrap().version_id.as_deref(), Some("copied"));
+    }
+
+    #[test]
     fn data_without_a_manifest_claims_and_strangers_are_told_apart() {
         let mut versions = objects();
         versions.remove(0);
@@ -294,7 +372,7 @@ mod tests {
             ("20261130T060000Z-c0ffee", true, "2026-11-30T06:00:03Z", 0),
             // Of the same second, and of a later revision.
             ("20261130T060003Z-00beef", false, "2026-11-30T06:00:03Z", 1),
-            ("20261130T120000Z", false, "2026-11-30T07:00:00Z", 0),
+            ("20261130T120000Z", false, "2026-11-30T12:00:00Z", 0),
             ("20261130T000000Z", false, "2026-11-30T05:00:00Z", 0),
         ] {
             let mut manifest = full();
@@ -312,6 +390,7 @@ mod tests {
             }
             for mut one in objects().drain(..2) {
                 one.key = move_to(&one.key);
+                one.modified = unix("2026-11-30T12:00:05Z");
                 versions.push(one);
             }
             let key = move_to(&format!("{FOLDER}/manifest.json"));

@@ -3,8 +3,12 @@
 //! Every version counts, not only what a plain read finds: somebody who may write can hide a
 //! backup behind a delete marker or put another manifest over the good one, but cannot take away
 //! a version that is locked (rancher/backup-restore-operator#601, velero-io/velero#10188).
+//!
+//! Nor can he choose the store's dates: of several good manifests of one folder the one that was
+//! stored first counts, and `judge` holds each against the time at which it was stored (ADR 0009).
 
 mod assemble;
+mod judge;
 mod read;
 
 use std::collections::BTreeSet;
@@ -15,6 +19,7 @@ use super::layout::{ClusterId, Slot};
 use super::manifest::{Flaw, Manifest};
 use crate::s3::Version;
 pub use assemble::assemble;
+pub use judge::judge;
 
 /// What was found below a prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +37,8 @@ pub struct Entry {
     pub cluster: ClusterId,
     /// Which.
     pub slot: Slot,
-    /// Every version of its manifest, the best first: good ones, then the newest.
+    /// Every version of its manifest, the best first: good ones, of these the one that was stored
+    /// first; then the newest.
     pub records: Vec<Record>,
     /// Versions of data that no manifest speaks of.
     pub loose: Vec<Version>,
@@ -77,6 +83,15 @@ pub enum NoManifest {
     /// It speaks of another cluster, slot or folder than its own.
     #[error("it is of another place: {0}")]
     Misplaced(String),
+    /// Its times cannot be, by the folder's name and the store's date.
+    #[error("its times cannot be: {0}")]
+    Untimely(String),
+    /// Its figures cannot be.
+    #[error("its figures cannot be: {0}")]
+    Implausible(String),
+    /// There is a good one and so many others that nobody reads them all.
+    #[error("it is one of too many later versions of this manifest, and was not read")]
+    Surplus,
     /// The store does not hand it out.
     #[error("it cannot be read: {0}")]
     Unread(String),
@@ -118,6 +133,26 @@ impl Entry {
         self.records.iter().find_map(|record| record.good().map(|manifest| (record, manifest)))
     }
 
+    /// How many later manifests say something else than the good one: whoever wrote them would
+    /// like them to count.
+    #[must_use]
+    pub fn rivals(&self) -> usize {
+        let Some((_, first)) = self.good() else { return 0 };
+        let differs = |record: &&Record| match &record.found {
+            Ok(manifest) => record.is_good() && manifest != first,
+            Err(why) => *why == NoManifest::Surplus,
+        };
+        self.records.iter().filter(differs).count()
+    }
+
+    /// Whether the good one was stored long after it was made: a copy from elsewhere, or a forgery
+    /// of the past.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.good()
+            .is_some_and(|(record, manifest)| judge::is_late(record.version.modified, manifest))
+    }
+
     /// What time it is of: the snapshot's, or the folder's where no manifest is good.
     #[must_use]
     pub fn time(&self) -> Timestamp {
@@ -152,16 +187,22 @@ impl Catalog {
             .find_map(|entry| entry.good().map(|(record, found)| (entry, record, found)))
     }
 
-    /// The newest good copy of a good backup that `rekey` has made, if it is of the same database.
+    /// The newest good copy of a good backup that `rekey` has made, as far as that can be told
+    /// without a key: nobody but who opens both can know it.
     #[must_use]
     pub fn rekeyed_as(&self, original: &Entry) -> Option<&Entry> {
         let (_, manifest) = original.good()?;
-        self.of(original.cluster).find(|entry| {
-            entry.good().is_some_and(|(_, copy)| {
-                let from = copy.rekeyed.as_ref().map(|rekeyed| &rekeyed.from);
-                from == Some(&original.slot) && copy.db == manifest.db
-            })
-        })
+        self.of(original.cluster)
+            .find(|entry| entry.good().is_some_and(|(_, copy)| judge::is_copy(manifest, copy)))
+    }
+
+    /// The good backup that a good copy was made from, if it is still there.
+    #[must_use]
+    pub fn original_of(&self, copy: &Entry) -> Option<&Entry> {
+        let (_, manifest) = copy.good()?;
+        let original = self.slot(copy.cluster, &manifest.rekeyed.as_ref()?.from)?;
+        let (_, of) = original.good()?;
+        judge::is_copy(of, manifest).then_some(original)
     }
 
     /// The entry of a slot, by its name.

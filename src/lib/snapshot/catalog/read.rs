@@ -1,18 +1,20 @@
 //! Reading a bucket's versions, and the manifests among them.
 
-use std::collections::BTreeMap;
-
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::assemble::Which;
-use super::{Catalog, NoManifest, assemble};
+use super::assemble::{Folder, folders, sorted};
+use super::{Catalog, Entry, NoManifest};
 use crate::fault::Fault as _;
 use crate::s3::{Bucket, Error, Version};
-use crate::snapshot::layout::{ClusterId, Layout, Part};
+use crate::snapshot::layout::{ClusterId, Layout};
 use crate::snapshot::manifest::{Flaw, LARGEST, Manifest};
 
-/// How many manifests are fetched at once.
+/// How many folders are read at once.
 const PARALLEL: usize = 8;
+
+/// How many good manifests of one folder are read; the first one counts, and that there are others
+/// is all that has to be known of them.
+const ENOUGH: usize = 4;
 
 impl Catalog {
     /// Reads all backups below the layout's prefix, or one cluster's.
@@ -27,38 +29,45 @@ impl Catalog {
     ) -> Result<Self, Error> {
         let prefix = cluster.map_or_else(|| layout.prefix().to_owned(), |id| layout.cluster(id));
         let versions = bucket.versions(&prefix).await?;
-        let manifests = manifests(bucket, layout, &versions).await?;
-        Ok(assemble(layout, versions, manifests))
+        let (folders, strange) = folders(layout, versions);
+        let entries = folders.into_iter().map(|((cluster, slot), found)| {
+            let (folder, described) = Folder::new(layout, cluster, slot, found);
+            read(bucket, folder, described)
+        });
+        let entries = stream::iter(entries).buffer_unordered(PARALLEL).try_collect().await?;
+        Ok(sorted(entries, strange))
     }
 }
 
-async fn manifests(
+/// Reads the manifests of one folder, the oldest first, one at a time: whoever may write can put
+/// any number of them there.
+async fn read(
     bucket: &Bucket,
-    layout: &Layout,
-    versions: &[Version],
-) -> Result<BTreeMap<Which, Result<Manifest, NoManifest>>, Error> {
-    let is_manifest = |version: &&Version| {
-        let part = layout.parse(&version.key).map(|address| address.part);
-        part == Some(Part::Manifest) && !version.marker
-    };
-    let fetches = versions.iter().filter(is_manifest).map(|version| fetch(bucket, version));
-    stream::iter(fetches).buffer_unordered(PARALLEL).try_collect().await
+    mut folder: Folder<'_>,
+    described: Vec<Version>,
+) -> Result<Entry, Error> {
+    let mut good = 0;
+    for version in described {
+        let said = match folder.is_out(&version) {
+            Some(why) => Err(why),
+            None if good >= ENOUGH => Err(NoManifest::Surplus),
+            None => fetch(bucket, &version).await?,
+        };
+        good += usize::from(folder.take(version, said));
+    }
+    Ok(folder.close())
 }
 
-async fn fetch(
-    bucket: &Bucket,
-    version: &Version,
-) -> Result<(Which, Result<Manifest, NoManifest>), Error> {
-    let which = (version.key.clone(), version.version_id.clone());
-    let id = version.version_id.as_deref();
+/// What a manifest says. What does not come as the store's list has it is the store's failure, or
+/// the way's: nobody may call a backup damaged for that.
+async fn fetch(bucket: &Bucket, version: &Version) -> Result<Result<Manifest, NoManifest>, Error> {
     if version.size > LARGEST as u64 {
-        return Ok((which, Err(NoManifest::Flawed(Flaw::TooLarge))));
+        return Ok(Err(NoManifest::Flawed(Flaw::TooLarge)));
     }
-    let said = match bucket.get_small(&version.key, id, LARGEST as u64).await {
-        Ok(Some(bytes)) => Manifest::parse(&bytes).map_err(NoManifest::Flawed),
-        Ok(None) => Err(NoManifest::Unread("it is not there any more".to_owned())),
-        Err(error) if error.class().is_other_side() => return Err(error),
-        Err(error) => Err(NoManifest::Unread(error.to_string())),
-    };
-    Ok((which, said))
+    match bucket.get_listed(version).await {
+        Ok(Some(bytes)) => Ok(Manifest::parse(&bytes).map_err(NoManifest::Flawed)),
+        Ok(None) => Ok(Err(NoManifest::Unread("it is not there any more".to_owned()))),
+        Err(error) if error.class().is_other_side() => Err(error),
+        Err(error) => Ok(Err(NoManifest::Unread(error.to_string()))),
+    }
 }

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use super::layout::{ClusterId, Slot};
 use crate::s3::Mode;
-pub use read::{Flaw, LARGEST};
+pub use read::{Flaw, LARGEST, text_flaw};
 #[cfg(test)]
 pub(crate) use tests::full;
 
@@ -184,6 +184,18 @@ impl Manifest {
         bytes
     }
 
+    /// The manifest again, if it is read back from its bytes as what it is: what is written has to
+    /// be readable.
+    ///
+    /// # Errors
+    /// A [`Flaw`] that names the field.
+    pub fn checked(self) -> Result<Self, Flaw> {
+        match Self::parse(&self.to_json())? {
+            read if read == self => Ok(self),
+            _ => Err(Flaw::Changed),
+        }
+    }
+
     /// Reads one: strict in everything that version 1 writes, with unknown keys left alone.
     ///
     /// # Errors
@@ -336,6 +348,7 @@ mod tests {
             ("/pki/paths", json!("x"), "pki.paths: a list is needed"),
             ("/pki/paths/0", json!(1), "pki.paths: a list of texts is needed"),
             ("/recipients", Value::Null, "recipients: it is missing"),
+            ("/recipients", json!(vec!["a"; 101]), "recipients: it has more than 100 texts"),
             ("/recipients/0", json!("a\nb"), "recipients: it holds a control character"),
             ("/lock/mode", json!("none"), "lock.mode: \"none\" is not known"),
             ("/lock/until", json!(5), "lock.until: a text is needed"),
@@ -355,7 +368,24 @@ mod tests {
         assert!(Manifest::parse(&[&whole[..], b"{}"].concat()).is_err());
         assert!(matches!(Manifest::parse(b"[]"), Err(Flaw::NotOurs)));
         assert!(matches!(Manifest::parse(&vec![b' '; LARGEST + 1]), Err(Flaw::TooLarge)));
-        assert!(matches!(Manifest::parse("[".repeat(100_000).as_bytes()), Err(Flaw::NotJson(_))));
+        assert!(matches!(Manifest::parse("[".repeat(60_000).as_bytes()), Err(Flaw::NotJson(_))));
+    }
+
+    #[test]
+    fn what_would_not_be_read_is_not_written() {
+        assert_eq!(full().checked(), Ok(full()));
+        for (change, field) in [
+            ((|m| m.node = "a\u{1b}[2Jb".to_owned()) as fn(&mut Manifest), "node"),
+            (|m| m.node = "x".repeat(5000), "node"),
+            (|m| m.pki.as_mut().unwrap().paths = vec!["pk\nx".to_owned()], "pki.paths"),
+            (|m| m.recipients = vec!["age1x".to_owned(); 101], "recipients"),
+            (|m| m.finished = m.slot.time(), "finished"),
+        ] {
+            let mut manifest = full();
+            change(&mut manifest);
+            let flaw = manifest.checked().unwrap_err().to_string();
+            assert!(flaw.starts_with(&format!("{field}: ")), "{flaw}");
+        }
     }
 
     proptest::proptest! {

@@ -9,7 +9,10 @@ use super::{
 use crate::s3::Mode;
 
 /// The most bytes of a manifest; ours have about 2000.
-pub const LARGEST: usize = 1 << 20;
+pub const LARGEST: usize = 64 << 10;
+
+/// The most texts of a list.
+const MOST_TEXTS: usize = 100;
 
 /// The longest text of a field, in characters.
 const LONGEST_TEXT: usize = 4096;
@@ -18,7 +21,7 @@ const LONGEST_TEXT: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// Larger than any manifest.
-    #[error("it is larger than 1 MiB, which no manifest is")]
+    #[error("it is larger than 64 KiB, which no manifest is")]
     TooLarge,
     /// No JSON: cut, or something else.
     #[error("it is no JSON ({0})")]
@@ -26,6 +29,9 @@ pub enum Flaw {
     /// JSON of something else.
     #[error("this is no manifest of capvco-backup")]
     NotOurs,
+    /// Not what it was before it was written.
+    #[error("it is read back as another one")]
+    Changed,
     /// Of a version that came after this program.
     #[error("version {0} is newer than this program knows ({VERSION})")]
     Newer(u64),
@@ -129,6 +135,20 @@ fn rekeyed(fields: &Fields<'_>) -> Result<Rekeyed, Flaw> {
     Ok(Rekeyed { from: fields.parsed("from")?, at: fields.time("at")? })
 }
 
+/// What is wrong with a text of a manifest: it is to be shown on a terminal.
+#[must_use]
+pub fn text_flaw(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        Some("it is empty")
+    } else if text.chars().count() > LONGEST_TEXT {
+        Some("it is longer than 4096 characters")
+    } else if text.chars().any(char::is_control) {
+        Some("it holds a control character")
+    } else {
+        None
+    }
+}
+
 /// An object of the manifest, and where it is.
 struct Fields<'a> {
     path: String,
@@ -166,23 +186,16 @@ impl<'a> Fields<'a> {
         self.good_text(name, text.ok_or_else(|| self.flaw(name, "a text is needed"))?)
     }
 
-    /// A text that can be shown on a terminal.
     fn good_text(&self, name: &str, text: &str) -> Result<String, Flaw> {
-        let why = if text.is_empty() {
-            "it is empty"
-        } else if text.chars().count() > LONGEST_TEXT {
-            "it is longer than 4096 characters"
-        } else if text.chars().any(char::is_control) {
-            "it holds a control character"
-        } else {
-            return Ok(text.to_owned());
-        };
-        Err(self.flaw(name, why))
+        text_flaw(text).map_or_else(|| Ok(text.to_owned()), |why| Err(self.flaw(name, why)))
     }
 
     fn texts(&self, name: &str) -> Result<Vec<String>, Flaw> {
         let list = self.value(name)?.as_array();
         let list = list.ok_or_else(|| self.flaw(name, "a list is needed"))?;
+        if list.len() > MOST_TEXTS {
+            return Err(self.flaw(name, format!("it has more than {MOST_TEXTS} texts")));
+        }
         let text = |value: &Value| match value.as_str() {
             Some(text) => self.good_text(name, text),
             None => Err(self.flaw(name, "a list of texts is needed")),

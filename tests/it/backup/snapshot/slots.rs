@@ -116,6 +116,60 @@ async fn a_backup_whose_data_is_gone_or_unlocked_is_made_again() {
     assert_eq!(again["outcome"], "already-made");
 }
 
+/// Puts another manifest over the only one.
+fn write_over(s3: &S3, desk: &Desk, change: impl Fn(&mut serde_json::Value)) {
+    let key = named(s3, "manifest.json")[0].clone();
+    let mut manifest = json_of(s3, desk, &key);
+    change(&mut manifest);
+    let file = desk.path("forged.json");
+    std::fs::write(&file, serde_json::to_vec(&manifest).unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    s3.aws(&["s3api", "put-object", "--bucket", BUCKET, "--key", &key, "--body", file]).expect(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_manifest_does_not_keep_a_node_from_its_backup() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    let run = || desk.unlocked(&etcd, &s3).words("--slot 24h --lock none");
+    let first = row(&run().run().await.expect(0));
+    let folder = first["key"].as_str().unwrap().rsplit_once('/').unwrap().0.to_owned();
+    let junk = desk.path("junk");
+    std::fs::write(&junk, vec![b'x'; 4096]).unwrap();
+    let put = |key: &str| {
+        let words = ["s3api", "put-object", "--bucket", BUCKET, "--key", key, "--body"];
+        let stored = s3.aws(&[&words[..], &[junk.to_str().unwrap()]].concat()).expect(0).json();
+        stored["VersionId"].clone()
+    };
+    let inside = format!("{folder}/data-00000000000000f7.db.zst.age");
+    for (key, date, why) in [
+        ("evil/x.bin".to_owned(), None, "it is of another place"),
+        (inside.clone(), Some("2099-12-31T00:00:00Z"), "its times cannot be"),
+        (inside, None, "is not encrypted by age"),
+    ] {
+        let id = put(&key);
+        write_over(&s3, &desk, |manifest| {
+            manifest["data"]["key"] = key.clone().into();
+            manifest["data"]["versionId"] = id.clone();
+            manifest["data"]["size"] = 4096.into();
+            if let Some(date) = date {
+                manifest["finished"] = date.into();
+            }
+        });
+        let made = run().run().await.expect(0).says(why);
+        assert_eq!(row(&made)["outcome"], "stored", "{why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_nobody_could_read_again_is_not_begun() {
+    let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
+    for (flag, text) in [("--node", "a\u{1b}[2Jb"), ("--pki-dir", "pk\nx")] {
+        let refused = desk.snapshot(&etcd, &s3).arg(flag).arg(text).run().await.expect(2);
+        refused.says(flag).says("control character");
+    }
+    assert!(named(&s3, "").is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_that_is_damaged_or_hidden_does_not_stand_in_the_way() {
     let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
