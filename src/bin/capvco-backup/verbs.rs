@@ -32,6 +32,8 @@ enum Verb {
     /// Make a bucket with locking for backups
     #[command(subcommand)]
     Bucket(Box<bucket::Verb>),
+    /// Take a snapshot of etcd, into a bucket under lock or into a file
+    Snapshot(Box<snapshot::SnapshotFlags>),
     /// Say what backups there are, and what is in them
     List(Box<list::ListFlags>),
     /// Say how old the newest good backup is, and whether that is too old
@@ -44,13 +46,11 @@ enum Verb {
     Drill(Box<drill::DrillFlags>),
     /// Remove backups that no rule keeps, and what was left behind
     Prune(Box<prune::PruneFlags>),
-    /// Encrypt backups anew, to other recipients
-    Rekey(Box<rekey::RekeyFlags>),
-    /// Take a snapshot of etcd, into a bucket under lock or into a file
-    Snapshot(Box<snapshot::SnapshotFlags>),
     /// Put a legal hold on a backup, or take it off
     #[command(subcommand)]
     Hold(Box<hold::Verb>),
+    /// Encrypt backups anew, to other recipients
+    Rekey(Box<rekey::RekeyFlags>),
 }
 
 impl Flags for Args {

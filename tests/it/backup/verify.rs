@@ -69,9 +69,13 @@ async fn without_the_key_only_the_outside_is_looked_at() {
     )
     .expect(0);
     let wrong = backup_at(&store).words("verify --quick -i").arg(&other).run().await.expect(1);
-    wrong.says("none of the identities given (1) opens data-00000000000000f0.db.zst.age").says(
+    let wrong =
+        wrong.says("none of the identities given (1) opens data-00000000000000f0.db.zst.age");
+    let wrong = wrong.says(
         "which is encrypted to age1t7rxyev2z3rw82stdlrrepyc39nvn86l5078zqkf5uasdy86jp6svpy7pa",
     );
+    let wrong = wrong.says("hint: look for the identity whose `# public key:`");
+    assert!(!wrong.err.contains("take a new backup"), "the backup is good: {}", wrong.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backup::lock::LockWish;
 use crate::backup::node::Given;
-use crate::backup::{Error, Target};
+use crate::backup::{Error, Target, wording};
 use crate::snapshot::manifest::text_flaw;
 use crate::snapshot::pack::Layers;
 
@@ -124,6 +124,7 @@ impl Request {
                 "give it the time between two runs of the schedule, such as 6h",
             ));
         }
+        check_day(slot)?;
         if self.claim_age < SHORTEST_CLAIM {
             return Err(Error::asked(
                 format!(
@@ -155,6 +156,30 @@ impl Request {
             _ => Ok(()),
         }
     }
+}
+
+/// Slots are counted from midnight UTC: a day, or a month's worth of days, has to come out even.
+fn check_day(slot: Duration) -> Result<(), Error> {
+    const DAY: u64 = 86_400;
+    let length = slot.as_secs();
+    let even = |length: &u64| DAY.is_multiple_of(*length) || length.is_multiple_of(DAY);
+    if slot.subsec_nanos() == 0 && even(&length) {
+        return Ok(());
+    }
+    let shorter = (60..length).rev().find(even).map(length_of);
+    let longer = (length + 1..=length + DAY).find(even).map(length_of);
+    let good: Vec<String> = [shorter, longer].into_iter().flatten().collect();
+    Err(Error::asked(
+        format!(
+            "--slot {} does not divide a day, from whose midnight (UTC) slots are counted",
+            length_of(length)
+        ),
+        &format!("say {}", good.join(" or ")),
+    ))
+}
+
+fn length_of(seconds: u64) -> String {
+    wording::length(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
 /// Private keys are never stored where everybody can read them.
@@ -232,6 +257,8 @@ pub(super) mod tests {
             (Box::new(|r| r.node = Some("x".repeat(5000))), Class::Usage, "4096 characters"),
             (Box::new(|r| r.node = Some(String::new())), Class::Usage, "--node"),
             (Box::new(|r| r.pki_dir = Some("pk\nx".into())), Class::Usage, "--pki-dir"),
+            (Box::new(|r| r.slot = Some(Duration::from_hours(7))), Class::Usage, "--slot 7h"),
+            (Box::new(|r| r.slot = Some(Duration::from_hours(36))), Class::Usage, "--slot 1d12h"),
             (Box::new(|r| r.slot = Some(Duration::from_hours(800))), Class::Usage, "31 days"),
             (
                 Box::new(|r| {
@@ -276,8 +303,11 @@ pub(super) mod tests {
         open.out = Some("/x".into());
         open.store = None;
         assert!(open.checked().is_ok());
-        let mut slotted = request();
-        slotted.slot = Some(Duration::from_hours(6));
-        assert!(slotted.checked().is_ok());
+        for hours in [1, 6, 12, 24, 48, 168] {
+            let slotted = Request { slot: Some(Duration::from_hours(hours)), ..request() };
+            assert!(slotted.checked().is_ok(), "{hours} h");
+        }
+        let uneven = Request { slot: Some(Duration::from_hours(7)), ..request() };
+        assert_eq!(uneven.checked().unwrap_err().hints(), ["say 6h or 8h"]);
     }
 }

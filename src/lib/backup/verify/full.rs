@@ -57,7 +57,12 @@ pub async fn check(
         let open = move |from| Ok(archive(from, &identities));
         let fetched = fetch(bucket, version, open, told).await?;
         checks.judged("pki sum", held_against(&fetched.stored, &pki.content));
-        checks.judged("pki contents", fetched.opened.map_err(|error| chain(&error)));
+        match fetched.opened {
+            Ok(detail) => checks.good("pki contents", detail),
+            Err(error) => {
+                checks.closed("pki contents", &error.encrypted_to(&manifest.recipients));
+            }
+        }
     }
     Ok(())
 }
@@ -139,7 +144,7 @@ async fn about_data(
     let unpacked = match fetched.opened {
         Ok(unpacked) => unpacked,
         Err(error) => {
-            checks.bad("opened", chain(&error.encrypted_to(&manifest.recipients)));
+            checks.closed("opened", &error.encrypted_to(&manifest.recipients));
             return Ok(());
         }
     };

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use super::report::Checks;
 use crate::backup::Error;
 use crate::backup::wording::{length, moment};
-use crate::fault::chain;
 use crate::report::size;
 use crate::s3::{Bucket, Head, Mode, Retention, Version};
 use crate::snapshot::catalog::{Entry, Place, Record};
@@ -182,8 +181,10 @@ async fn header(
             return Ok(());
         };
         let opens = opens(bucket, version, identities).await?;
-        let opens = opens.map_err(|error| chain(&error.encrypted_to(&manifest.recipients)));
-        checks.judged("identity", opens);
+        match opens {
+            Ok(detail) => checks.good("identity", detail),
+            Err(error) => checks.closed("identity", &error.encrypted_to(&manifest.recipients)),
+        }
     }
     Ok(())
 }

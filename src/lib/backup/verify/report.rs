@@ -1,7 +1,10 @@
 //! One row a check.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
+use crate::fault::{Fault as _, chain};
 use crate::report::{Remark, Report, Verdict};
 use crate::snapshot::catalog::Entry;
 
@@ -31,6 +34,9 @@ pub struct Row {
     pub result: Outcome,
     /// What was seen.
     pub detail: String,
+    /// What to do, where it is not the backup's fault.
+    #[serde(skip)]
+    pub hint: Option<String>,
 }
 
 /// The checks of one backup, as they are made.
@@ -49,7 +55,7 @@ impl Checks {
 
     fn add(&mut self, check: &'static str, result: Outcome, detail: String) {
         let (cluster, backup) = (self.cluster.clone(), self.backup.clone());
-        self.rows.push(Row { cluster, backup, check, result, detail });
+        self.rows.push(Row { cluster, backup, check, result, detail, hint: None });
     }
 
     pub fn good(&mut self, check: &'static str, detail: impl Into<String>) {
@@ -62,6 +68,15 @@ impl Checks {
 
     pub fn unknown(&mut self, check: &'static str, detail: impl Into<String>) {
         self.add(check, Outcome::Unknown, detail.into());
+    }
+
+    /// What could not be opened: a key that does not fit says nothing against the backup.
+    pub fn closed(&mut self, check: &'static str, error: &crate::snapshot::Error) {
+        self.bad(check, chain(error));
+        if let (crate::snapshot::Error::WrongKey { .. }, Some(row)) = (error, self.rows.last_mut())
+        {
+            row.hint = error.hints().into_iter().next();
+        }
     }
 
     pub fn judged(&mut self, check: &'static str, judged: Result<String, String>) {
@@ -118,7 +133,9 @@ impl Report for VerifyReport {
             Remark::Error(format!("{backup} of cluster {cluster}: {check}: {detail}"))
         });
         let mut remarks: Vec<Remark> = bad.collect();
-        if !remarks.is_empty() {
+        let hints: BTreeSet<&String> = self.bad().filter_map(|row| row.hint.as_ref()).collect();
+        remarks.extend(hints.into_iter().cloned().map(Remark::Hint));
+        if self.bad().any(|row| row.hint.is_none()) {
             let hint = "take a new backup now, and keep this one until somebody has looked at it";
             remarks.push(Remark::Hint(hint.to_owned()));
         }
