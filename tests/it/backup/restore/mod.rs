@@ -1,6 +1,7 @@
 //! `restore`: from what `snapshot` and others have made to an etcd that serves it.
 
 mod keys;
+mod large;
 mod members;
 mod places;
 mod refusals;
