@@ -33,6 +33,8 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
+    /// etcd's cluster id.
+    pub cluster: String,
     /// The backup's name.
     pub backup: String,
     /// The object's key.
@@ -60,13 +62,13 @@ impl Report for HoldReport {
     }
 
     fn headers(&self) -> &'static [&'static str] {
-        &["BACKUP", "OBJECT", "VERSION", "OUTCOME"]
+        &["CLUSTER", "BACKUP", "OBJECT", "VERSION", "OUTCOME"]
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
         let name = row.key.rsplit('/').next().unwrap_or_default().to_owned();
         let version = row.version_id.clone().unwrap_or_else(|| "-".into());
-        vec![row.backup.clone(), name, version, row.outcome.to_owned()]
+        vec![row.cluster.clone(), row.backup.clone(), name, version, row.outcome.to_owned()]
     }
 
     fn remarks(&self) -> Vec<Remark> {
@@ -159,8 +161,10 @@ async fn carry_out(
                     ("failed", Some(error))
                 }
             };
-            let (key, version_id) = (version.key, version.version_id);
-            report.rows.push(Row { backup: backup.clone(), key, version_id, outcome, error });
+            let below = version.key.strip_prefix(&request.target.prefix).unwrap_or_default();
+            let cluster = below.split('/').next().unwrap_or_default().to_owned();
+            let (backup, key, version_id) = (backup.clone(), version.key, version.version_id);
+            report.rows.push(Row { cluster, backup, key, version_id, outcome, error });
         }
     }
     report

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::choice::{Looked, look};
-use super::wording::{at, moment, since};
+use super::held::{Kept, of_record as kept_of};
+use super::wording::{at, length, locked_until, moment, or_dash, yes_or_no};
 use super::{Error, Target};
 use crate::clock::Clock;
 use crate::report::{Remark, Report, Verdict, size};
@@ -15,6 +17,9 @@ use crate::s3::Version;
 use crate::snapshot::catalog::{Entry, Place, Record};
 use crate::snapshot::manifest::{Encryption, Manifest};
 use crate::snapshot::seal::Identities;
+
+/// How many backups' locks are asked for at once.
+const PARALLEL: usize = 8;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -75,18 +80,20 @@ pub struct Row {
     pub age_seconds: Option<i64>,
     /// The newest revision in it.
     pub revision: Option<i64>,
-    /// Bytes as stored.
-    pub size: Option<u64>,
+    /// Bytes of all its objects as stored.
+    pub stored_size: Option<u64>,
     /// Bytes of the database.
     pub db_size: Option<u64>,
     /// The node's name.
     pub node: Option<String>,
     /// The member's version.
     pub etcd_version: Option<String>,
-    /// The lock's mode, as it was read back when it was made.
+    /// The lock's mode, as it was read back when it was made; `none` where there is no lock.
     pub lock_mode: Option<&'static str>,
     /// The lock's end.
     pub locked_until: Option<String>,
+    /// Whether a legal hold is on any of its objects now.
+    pub held: Option<bool>,
     /// Whether it is encrypted.
     pub encrypted: Option<bool>,
     /// Whom to.
@@ -107,20 +114,23 @@ pub struct Row {
 #[derive(Debug)]
 pub struct ListReport {
     rows: Vec<Row>,
-    now: Timestamp,
     several: bool,
     remarks: Vec<Remark>,
 }
 
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 14] = [
     "CLUSTER",
     "BACKUP",
+    "TAKEN",
     "AGE",
     "REVISION",
-    "SIZE",
+    "DB",
+    "STORED",
     "NODE",
     "ETCD",
+    "KEYS",
     "LOCKED UNTIL",
+    "HELD",
     "OPENS",
     "STATE",
 ];
@@ -137,15 +147,18 @@ impl Report for ListReport {
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let mut cells = vec![
             row.backup.clone(),
-            or_dash(row.taken.as_ref().map(|taken| self.age_of(taken))),
+            or_dash(row.taken.clone()),
+            or_dash(row.age_seconds.map(length)),
             or_dash(row.revision.map(|revision| revision.to_string())),
-            or_dash(row.size.map(size)),
+            or_dash(row.db_size.map(size)),
+            or_dash(row.stored_size.map(size)),
             or_dash(row.node.clone()),
             or_dash(row.etcd_version.clone()),
-            or_dash(row.locked_until.clone()),
+            yes_or_no(row.pki).to_owned(),
+            locked_until(row.locked_until.as_deref(), row.lock_mode),
+            yes_or_no(row.held).to_owned(),
             opens(row).to_owned(),
             state(row),
         ];
@@ -161,12 +174,6 @@ impl Report for ListReport {
 
     fn verdict(&self) -> Verdict {
         Verdict::Done
-    }
-}
-
-impl ListReport {
-    fn age_of(&self, taken: &str) -> String {
-        taken.parse().map_or_else(|_| "-".to_owned(), |taken| since(taken, self.now))
     }
 }
 
@@ -192,27 +199,45 @@ pub async fn run(
 ) -> Result<ListReport, Error> {
     let now = at(clock.unix());
     // Boxed: the futures of the S3 client are large.
-    let work = Box::pin(look(&request.target, request.cluster, clock));
+    let work = Box::pin(async {
+        let looked = look(&request.target, request.cluster, clock).await?;
+        let kept = keeps(&looked, request.all_versions).await?;
+        Ok((looked, kept))
+    });
     let stopped = || Err(Error::Interrupted("while the backups were listed"));
-    let looked = cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)?;
-    Ok(report(&looked, request, now))
+    let (looked, kept) = cancel.run_until_cancelled(work).await.unwrap_or_else(stopped)?;
+    Ok(report(&looked, kept, request, now))
 }
 
-fn report(looked: &Looked, request: &Request, now: Timestamp) -> ListReport {
+/// The records that are shown of an entry.
+fn shown(entry: &Entry, all: bool) -> &[Record] {
+    if all { &entry.records } else { entry.records.get(..1).unwrap_or_default() }
+}
+
+/// Locks and holds of all records that are shown, in their order.
+async fn keeps(looked: &Looked, all: bool) -> Result<Vec<Kept>, Error> {
+    let records = looked.catalog.entries.iter().flat_map(|entry| shown(entry, all));
+    let asked = records.map(|record| kept_of(&looked.bucket, record));
+    stream::iter(asked).buffered(PARALLEL).try_collect().await
+}
+
+fn report(looked: &Looked, kept: Vec<Kept>, request: &Request, now: Timestamp) -> ListReport {
     let catalog = &looked.catalog;
-    let mut rows = Vec::new();
+    let (mut rows, mut kept) = (Vec::new(), kept.into_iter());
     for entry in &catalog.entries {
+        for record in shown(entry, request.all_versions) {
+            let row = of_record(entry, record, request, now);
+            rows.push(under(row, &kept.next().unwrap_or_default()));
+        }
         if request.all_versions {
-            rows.extend(entry.records.iter().map(|r| of_record(entry, r, request, now)));
             rows.extend(entry.loose.iter().map(|version| of_loose(entry, version)));
-        } else if let Some(best) = entry.records.first() {
-            rows.push(of_record(entry, best, request, now));
-        } else if let Some(loose) = entry.loose.first().or(entry.claims.first()) {
-            rows.push(of_loose(entry, loose));
+        } else if entry.records.is_empty() {
+            let loose = entry.loose.first().or(entry.claims.first());
+            rows.extend(loose.map(|loose| of_loose(entry, loose)));
         }
     }
     let remarks = remarks(looked, &rows, request);
-    ListReport { rows, now, several: catalog.clusters().len() > 1, remarks }
+    ListReport { rows, several: catalog.clusters().len() > 1, remarks }
 }
 
 fn blank(entry: &Entry, version: &Version, state: State, trouble: Option<String>) -> Row {
@@ -224,12 +249,13 @@ fn blank(entry: &Entry, version: &Version, state: State, trouble: Option<String>
         taken: None,
         age_seconds: None,
         revision: None,
-        size: None,
+        stored_size: None,
         db_size: None,
         node: None,
         etcd_version: None,
         lock_mode: None,
         locked_until: None,
+        held: None,
         encrypted: None,
         recipients: Vec::new(),
         readable: None,
@@ -242,7 +268,7 @@ fn blank(entry: &Entry, version: &Version, state: State, trouble: Option<String>
 
 fn of_loose(entry: &Entry, version: &Version) -> Row {
     let row = blank(entry, version, State::Unfinished, Some("no manifest".to_owned()));
-    Row { size: Some(version.size), ..row }
+    Row { stored_size: Some(version.size), ..row }
 }
 
 fn of_record(entry: &Entry, record: &Record, request: &Request, now: Timestamp) -> Row {
@@ -254,7 +280,18 @@ fn of_record(entry: &Entry, record: &Record, request: &Request, now: Timestamp) 
         (None, Place::Covered) => State::Covered,
     };
     let row = blank(entry, &record.version, state, trouble);
+    let row = Row { stored_size: record.stored_size(), ..row };
     record.found.as_ref().map_or_else(|_| row.clone(), |m| described(row.clone(), m, request, now))
+}
+
+/// With what keeps it from being deleted.
+fn under(row: Row, kept: &Kept) -> Row {
+    Row {
+        lock_mode: kept.lock.mode(),
+        locked_until: kept.lock.lock().map(|lock| moment(lock.until)),
+        held: kept.held,
+        ..row
+    }
 }
 
 fn described(row: Row, manifest: &Manifest, request: &Request, now: Timestamp) -> Row {
@@ -264,12 +301,9 @@ fn described(row: Row, manifest: &Manifest, request: &Request, now: Timestamp) -
         taken: Some(moment(manifest.started)),
         age_seconds: Some(now.as_second() - manifest.started.as_second()),
         revision: Some(manifest.revision),
-        size: Some(manifest.data.content.size + pki.map_or(0, |pki| pki.content.size)),
         db_size: Some(manifest.db.size),
         node: Some(manifest.node.clone()),
         etcd_version: Some(manifest.etcd_version.clone()),
-        lock_mode: manifest.lock.map(|lock| lock.mode.as_str()),
-        locked_until: manifest.lock.map(|lock| moment(lock.until)),
         encrypted: Some(manifest.data.encryption != Encryption::None),
         recipients: manifest.recipients.clone(),
         readable: public.map(|public| manifest.opens_with(public)),

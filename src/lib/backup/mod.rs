@@ -19,6 +19,7 @@ pub mod drill;
 mod error;
 mod fetch;
 pub mod freshness;
+mod held;
 pub mod hold;
 pub mod identities;
 pub mod kubeadm;

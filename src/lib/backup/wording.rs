@@ -30,6 +30,28 @@ pub fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// A cell of a table about which nothing is known.
+#[must_use]
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+/// The cell of a lock: its end, `none` where there is no lock, or that nothing is known.
+#[must_use]
+pub fn locked_until(until: Option<&str>, mode: Option<&str>) -> String {
+    or_dash(until.or(mode).map(str::to_owned))
+}
+
+/// A cell for something that is so, is not, or is not known.
+#[must_use]
+pub const fn yes_or_no(so: Option<bool>) -> &'static str {
+    match so {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "-",
+    }
+}
+
 /// The moment so many seconds after 1970, as clocks and stores count.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "a date")]

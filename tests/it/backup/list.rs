@@ -39,6 +39,8 @@ async fn shows_what_is_there(store: &S3) {
     assert_eq!(early["lockedUntil"], "2031-01-01T00:00:00Z");
     assert_eq!(early["lockMode"], "governance");
     assert_eq!(early["recipients"][0], PUBLIC);
+    assert_eq!((&early["taken"], &early["held"]), (&"2026-11-29T06:00:00Z".into(), &false.into()));
+    assert_eq!((&rows[1]["lockMode"], &rows[1]["pki"]), (&"none".into(), &false.into()));
     assert_eq!((&early["readable"], &early["pki"]), (&true.into(), &true.into()));
     assert_eq!(rows[1]["encrypted"], false);
     done.says("not encrypted: 1 of 3");

@@ -7,6 +7,7 @@ mod files;
 mod forged;
 mod hold;
 mod identities;
+mod json;
 mod list;
 mod pages;
 mod permissions;

@@ -225,7 +225,12 @@ async fn a_legal_hold_outlasts_every_rule() {
     backup_at(&store).words("hold add 20261129T060000Z").run().await.expect(0);
     let rows = prune(&store, "--keep-last 1", 0).await;
     assert_eq!(outcomes(&rows)[1], "20261129T060000Z locked");
-    assert_eq!(rows[1]["lockedUntil"], "held");
+    assert_eq!((&rows[1]["held"], &rows[0]["held"]), (&true.into(), &false.into()));
+    assert_eq!((&rows[1]["lockMode"], &rows[1]["lockedUntil"]), (&"none".into(), &Value::Null));
+    let list = backup_at(&store).words("list -output json").run().await.expect(0).json();
+    assert_eq!(list["results"][1]["held"], true, "{list}");
+    let verified = backup_at(&store).words("verify --all --quick").run().await.expect(0).out;
+    assert!(verified.contains("held, until `capvco-backup hold remove`"), "{verified}");
     assert_eq!(keys(&shelf).await.len(), 4);
     backup_at(&store).words("hold remove 20261129T060000Z").run().await.expect(0);
     assert_eq!(outcomes(&prune(&store, "--keep-last 1", 0).await)[1], "20261129T060000Z removed");

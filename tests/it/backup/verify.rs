@@ -24,11 +24,11 @@ async fn verify(store: &S3, words: &str, code: i32) -> (Vec<(String, String)>, D
     let word = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
     let json = if done.out.is_empty() { serde_json::json!({"results": []}) } else { done.json() };
     let rows = json["results"].as_array().unwrap();
-    (rows.iter().map(|row| (word(row, "check"), word(row, "result"))).collect(), done)
+    (rows.iter().map(|row| (word(row, "check"), word(row, "outcome"))).collect(), done)
 }
 
 fn bad(rows: &[(String, String)]) -> Vec<&str> {
-    rows.iter().filter(|(_, result)| result == "bad").map(|(check, _)| check.as_str()).collect()
+    rows.iter().filter(|(_, result)| result == "failed").map(|(check, _)| check.as_str()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,15 +38,24 @@ async fn a_good_backup_is_good_all_the_way_in() {
     let lock = Some((Mode::Compliance, 1_924_992_000));
     shelf.store(&Backup { lock, pki: true, ..Backup::of(SLOT) }).await;
     let (rows, _) = verify(&store, "--quick", 0).await;
-    let quick =
-        ["manifest", "data", "pki", "lock", "pki lock", "manifest lock", "identity", "identity"];
+    let quick = [
+        "manifest",
+        "data",
+        "pki",
+        "lock",
+        "pki lock",
+        "manifest lock",
+        "hold",
+        "identity",
+        "identity",
+    ];
     assert_eq!(rows.iter().map(|(check, _)| check.as_str()).collect::<Vec<_>>(), quick);
     let (rows, done) = verify(&store, "", 0).await;
     let full =
         ["sum", "opened", "database sum", "structure", "contents", "pki sum", "pki contents"];
-    assert_eq!(rows[8..].iter().map(|(check, _)| check.as_str()).collect::<Vec<_>>(), full);
+    assert_eq!(rows[9..].iter().map(|(check, _)| check.as_str()).collect::<Vec<_>>(), full);
     assert!(rows.iter().all(|(_, result)| result == "good"), "{rows:?}");
-    let contents = done.json()["results"][12]["detail"].as_str().unwrap().to_owned();
+    let contents = done.json()["results"][13]["detail"].as_str().unwrap().to_owned();
     assert!(contents.starts_with("revision 101, hash "), "{contents}");
     assert!(contents.ends_with(", 100 keys, 106 entries"), "{contents}");
     done.says("go into a file without a name in ");

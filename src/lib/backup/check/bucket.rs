@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::super::lock::{self, Settled};
+use super::super::wording::moment;
 use super::report::{Outcome, Row};
 use super::{Request, judge};
 use crate::clock::Clock;
@@ -372,7 +373,7 @@ fn why(error: &Error) -> String {
 fn stays(key: &str, until: Option<u64>, hold: bool) -> String {
     let until = until
         .and_then(|until| jiff::Timestamp::from_second(i64::try_from(until).ok()?).ok())
-        .map_or_else(String::new, |until| format!(" until {until}"));
+        .map_or_else(String::new, |until| format!(" until {}", moment(until)));
     let hold = if hold { " by a legal hold" } else { "" };
     format!("{key} stays locked{hold}{until}; the next check after that removes it")
 }

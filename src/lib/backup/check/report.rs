@@ -24,7 +24,7 @@ impl Outcome {
         match self {
             Self::Good => "good",
             Self::Warning => "warning",
-            Self::Failed => "FAILED",
+            Self::Failed => "failed",
             Self::Skipped => "skipped",
         }
     }
@@ -116,7 +116,7 @@ impl Report for CheckReport {
     }
 
     fn headers(&self) -> &'static [&'static str] {
-        &["AREA", "CHECK", "RESULT", "FOUND"]
+        &["AREA", "CHECK", "OUTCOME", "FOUND"]
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {

@@ -92,7 +92,7 @@ impl Report for DrillReport {
     fn cells(&self, row: &Row) -> Vec<String> {
         let outcome = match row.outcome {
             Outcome::Good => "good",
-            Outcome::Failed => "FAILED",
+            Outcome::Failed => "failed",
             Outcome::Skipped => "skipped",
         };
         let seconds = row.seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));

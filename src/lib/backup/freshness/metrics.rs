@@ -20,9 +20,7 @@ const METRICS: [Metric; 7] = [
         Some(seen.newest.as_ref()?.1.started.as_second())
     }),
     ("size_bytes", "Bytes of the newest good backup as stored.", |seen| {
-        let manifest = &seen.newest.as_ref()?.1;
-        let pki = manifest.pki.as_ref().map_or(0, |pki| pki.content.size);
-        i64::try_from(manifest.data.content.size + pki).ok()
+        i64::try_from(seen.stored?).ok()
     }),
     ("database_size_bytes", "Bytes of the database in the newest good backup.", |seen| {
         i64::try_from(seen.newest.as_ref()?.1.db.size).ok()
@@ -33,7 +31,9 @@ const METRICS: [Metric; 7] = [
     (
         "locked_until_timestamp_seconds",
         "When the lock of the newest good backup ends; 0: it is not locked.",
-        |seen| seen.newest.as_ref().map(|_| seen.lock.map_or(0, |lock| lock.until.as_second())),
+        |seen| {
+            seen.newest.as_ref().map(|_| seen.lock.lock().map_or(0, |lock| lock.until.as_second()))
+        },
     ),
     ("good", "Good backups.", |seen| i64::try_from(seen.good).ok()),
     ("not_good", "Backups that are damaged, under way, or given up.", |seen| {

@@ -13,7 +13,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::choice::{Looked, look};
-use super::wording::{at, length, moment, since};
+use super::held::Locked;
+use super::wording::{at, length, locked_until, moment, or_dash, since};
 use super::{Error, Target};
 use crate::clock::Clock;
 use crate::disk::may_be_replaced;
@@ -52,13 +53,13 @@ pub struct Row {
     pub age_seconds: Option<i64>,
     /// The newest revision in it.
     pub revision: Option<i64>,
-    /// Bytes as stored.
-    pub size: Option<u64>,
+    /// Bytes of all its objects as stored.
+    pub stored_size: Option<u64>,
     /// Bytes of the database.
     pub db_size: Option<u64>,
     /// The node's name.
     pub node: Option<String>,
-    /// The lock's mode, as the store has it now.
+    /// The lock's mode, as the store has it now; `none` where there is no lock.
     pub lock_mode: Option<&'static str>,
     /// The lock's end.
     pub locked_until: Option<String>,
@@ -88,9 +89,11 @@ impl Report for FreshnessReport {
             "CLUSTER",
             "STATE",
             "NEWEST GOOD",
+            "TAKEN",
             "AGE",
             "REVISION",
-            "SIZE",
+            "DB",
+            "STORED",
             "NODE",
             "LOCKED UNTIL",
             "GOOD",
@@ -98,16 +101,17 @@ impl Report for FreshnessReport {
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         vec![
             row.cluster.clone(),
             row.state.to_owned(),
             or_dash(row.backup.clone()),
+            or_dash(row.taken.clone()),
             or_dash(row.age_seconds.map(length)),
             or_dash(row.revision.map(|revision| revision.to_string())),
-            or_dash(row.size.map(size)),
+            or_dash(row.db_size.map(size)),
+            or_dash(row.stored_size.map(size)),
             or_dash(row.node.clone()),
-            or_dash(row.locked_until.clone()),
+            locked_until(row.locked_until.as_deref(), row.lock_mode),
             format!("{} of {}", row.good, row.good + row.not_good),
         ]
     }
@@ -126,8 +130,10 @@ impl Report for FreshnessReport {
 struct Seen {
     cluster: ClusterId,
     newest: Option<(String, Manifest)>,
+    /// The bytes of the newest as stored.
+    stored: Option<u64>,
     /// The lock of the newest: as the store has it, or as the manifest says where it is silent.
-    lock: Option<Lock>,
+    lock: Locked,
     good: usize,
     not_good: usize,
 }
@@ -170,6 +176,7 @@ async fn see(looked: &Looked) -> Result<(Vec<Seen>, Vec<Remark>), Error> {
         if let Some((entry, record, manifest)) = looked.catalog.newest_good(cluster) {
             let (lock, remark) = lock_of(&looked.bucket, entry, record, manifest).await?;
             seen.lock = lock;
+            seen.stored = record.stored_size();
             remarks.extend(remark);
             seen.newest = Some((entry.slot.to_string(), manifest.clone()));
         }
@@ -181,7 +188,7 @@ async fn see(looked: &Looked) -> Result<(Vec<Seen>, Vec<Remark>), Error> {
 fn count(catalog: &Catalog, cluster: ClusterId) -> Seen {
     let good = catalog.of(cluster).filter(|entry| entry.good().is_some()).count();
     let not_good = catalog.of(cluster).count() - good;
-    Seen { cluster, newest: None, lock: None, good, not_good }
+    Seen { cluster, newest: None, stored: None, lock: Locked::Unknown, good, not_good }
 }
 
 /// The weakest lock of a backup's objects, as the store has it.
@@ -190,7 +197,7 @@ async fn lock_of(
     entry: &Entry,
     record: &Record,
     manifest: &Manifest,
-) -> Result<(Option<Lock>, Option<Remark>), Error> {
+) -> Result<(Locked, Option<Remark>), Error> {
     let objects = [Some(&record.version), record.data.as_ref(), record.pki.as_ref()];
     let mut weakest: Option<Lock> = None;
     for version in objects.into_iter().flatten() {
@@ -205,13 +212,15 @@ async fn lock_of(
                         "{slot}: {name} is not locked, though its manifest says so until {until}"
                     ))
                 });
-                return Ok((None, unlocked));
+                return Ok((Locked::No, unlocked));
             }
-            Retention::Unreadable(_) => return Ok((manifest.lock, None)),
+            Retention::Unreadable(_) => {
+                return Ok((manifest.lock.map_or(Locked::Unknown, Locked::Until), None));
+            }
         };
         weakest = Some(weakest.filter(|weakest| weakest.until <= lock.until).unwrap_or(lock));
     }
-    Ok((weakest, None))
+    Ok((weakest.map_or(Locked::Unknown, Locked::Until), None))
 }
 
 async fn retention(bucket: &Bucket, version: &Version) -> Result<Retention, Error> {
@@ -271,7 +280,6 @@ fn row(seen: &Seen, max_age: Option<Duration>, now: Timestamp) -> Row {
         (Some(age), Some(most)) if age > most => "too-old",
         _ => "fresh",
     };
-    let stored = |m: &Manifest| m.data.content.size + m.pki.as_ref().map_or(0, |p| p.content.size);
     Row {
         cluster: seen.cluster.to_string(),
         state,
@@ -279,11 +287,11 @@ fn row(seen: &Seen, max_age: Option<Duration>, now: Timestamp) -> Row {
         taken: newest.map(|manifest| moment(manifest.started)),
         age_seconds: age,
         revision: newest.map(|manifest| manifest.revision),
-        size: newest.map(stored),
+        stored_size: seen.stored,
         db_size: newest.map(|manifest| manifest.db.size),
         node: newest.map(|manifest| manifest.node.clone()),
-        lock_mode: seen.lock.map(|lock| lock.mode.as_str()),
-        locked_until: seen.lock.map(|lock| moment(lock.until)),
+        lock_mode: seen.lock.mode(),
+        locked_until: seen.lock.lock().map(|lock| moment(lock.until)),
         good: seen.good,
         not_good: seen.not_good,
     }

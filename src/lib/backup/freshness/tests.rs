@@ -6,10 +6,10 @@ use crate::snapshot::manifest::full;
 
 fn seen() -> Seen {
     let manifest = full();
-    let lock = manifest.lock;
+    let lock = manifest.lock.map_or(Locked::Unknown, Locked::Until);
     let cluster = manifest.cluster;
     let newest = Some((manifest.slot.to_string(), manifest));
-    Seen { cluster, newest, lock, good: 3, not_good: 1 }
+    Seen { cluster, newest, stored: Some(41_022_000), lock, good: 3, not_good: 1 }
 }
 
 fn now(text: &str) -> Timestamp {
@@ -40,7 +40,7 @@ fn a_backup_is_fresh_until_its_time_is_over() {
 
 #[test]
 fn nothing_good_is_never_fresh() {
-    let none = Seen { newest: None, lock: None, good: 0, ..seen() };
+    let none = Seen { newest: None, stored: None, lock: Locked::Unknown, good: 0, ..seen() };
     let time = now("2026-11-30T07:00:00Z");
     let report = judge(std::slice::from_ref(&none), None, time, Vec::new());
     assert_eq!((report.rows[0].state, report.verdict), ("none", Verdict::Failed));
@@ -54,8 +54,15 @@ fn nothing_good_is_never_fresh() {
 
 #[test]
 fn metrics_are_one_family_each() {
-    let none = Seen { cluster: ClusterId(7), newest: None, lock: None, good: 0, not_good: 2 };
-    let open = Seen { cluster: ClusterId(8), lock: None, ..seen() };
+    let none = Seen {
+        cluster: ClusterId(7),
+        newest: None,
+        stored: None,
+        lock: Locked::Unknown,
+        good: 0,
+        not_good: 2,
+    };
+    let open = Seen { cluster: ClusterId(8), lock: Locked::No, ..seen() };
     let text = metrics::text(&[seen(), none, open], now("2026-11-30T07:00:00Z"));
     let first = text.lines().take(4).collect::<Vec<_>>();
     assert_eq!(
@@ -68,7 +75,7 @@ fn metrics_are_one_family_each() {
         ]
     );
     for line in [
-        "capvco_backup_size_bytes{cluster=\"cdf818194e3a8c32\"} 41020000",
+        "capvco_backup_size_bytes{cluster=\"cdf818194e3a8c32\"} 41022000",
         "capvco_backup_database_size_bytes{cluster=\"cdf818194e3a8c32\"} 868651008",
         "capvco_backup_revision{cluster=\"cdf818194e3a8c32\"} 84123",
         "capvco_backup_locked_until_timestamp_seconds{cluster=\"cdf818194e3a8c32\"} 1798610409",
@@ -98,7 +105,7 @@ fn the_file_of_metrics_is_replaced_whole_and_readable() {
 
 #[test]
 fn the_lock_shown_is_the_stores_not_the_manifests() {
-    let lock = Some(Lock::until(Mode::Governance, 1_796_500_000));
+    let lock = Locked::Until(Lock::until(Mode::Governance, 1_796_500_000));
     let row = row(&Seen { lock, ..seen() }, None, now("2026-11-30T07:00:00Z"));
     assert_eq!(row.lock_mode, Some("governance"));
     assert_eq!(row.locked_until.as_deref(), Some("2026-12-05T19:46:40Z"));

@@ -7,7 +7,8 @@ use super::report::{Outcome, PruneReport, Row};
 use crate::fault::{Fault as _, chain};
 use crate::progress::{Progress, Step};
 use crate::report::Verdict;
-use crate::s3::{Bucket, Deleted, Error};
+use crate::s3::{Bucket, Deleted, Error, Mode};
+use crate::snapshot::manifest::Lock;
 
 /// Removes what is to be removed. A failure does not stop the rest.
 pub async fn apply(
@@ -50,7 +51,10 @@ async fn remove(bucket: &Bucket, item: &Item) -> (Outcome, Option<Error>) {
         };
         match done {
             Ok(Deleted::Gone) => {}
-            Ok(Deleted::Locked { until, .. }) => return (Outcome::Locked(until), None),
+            Ok(Deleted::Locked { until, hold }) => {
+                let until = until.map(|until| Lock::until(Mode::Governance, until).until);
+                return (Outcome::Locked { until, hold }, None);
+            }
             Err(error) => return (Outcome::Failed(chain(&error)), Some(error)),
         }
     }

@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use report::{PruneReport, Row};
 
-use self::plan::{Lock, Locks, Plan, Rules, Target as Object};
+use self::plan::{Locks, Plan, Rules, Target as Object};
 use super::choice::{Looked, look};
+use super::held::{self, Kept, Locked};
 use super::wording::at;
 use super::{Error, Target};
 use crate::clock::Clock;
 use crate::progress::Progress;
-use crate::s3::{Bucket, Hold, Retention};
+use crate::s3::Bucket;
 use crate::snapshot::catalog::Catalog;
 use crate::snapshot::layout::ClusterId;
 use crate::snapshot::retention::Keep;
@@ -140,10 +141,10 @@ async fn observe(request: &Request, clock: Arc<dyn Clock>) -> Result<(Looked, Pl
     let rules = if request.gone { Rules::Gone } else { keep };
     let decide = |catalog| plan::plan(catalog, &unfinished, &looked.layout, rules, now);
     let mut plan = decide(&looked.catalog);
-    if !plan.to_be_removed().is_empty() {
+    if plan.removes_objects() {
         plan = plan.confirmed_by(&decide(&again(request, &looked).await?));
     }
-    let locks = locks(&looked.bucket, plan.to_be_removed(), now).await?;
+    let locks = locks(&looked.bucket, plan.objects(), now).await?;
     Ok((looked, plan.with_locks(&locks)))
 }
 
@@ -159,28 +160,15 @@ async fn now(bucket: &Bucket) -> Result<Timestamp, Error> {
     time.map(at).map_err(Error::doing("cannot learn the server's time"))
 }
 
-/// What of `objects` is locked now, or may be.
+/// What keeps `objects` from being removed now.
 async fn locks(bucket: &Bucket, objects: Vec<Object>, now: Timestamp) -> Result<Locks, Error> {
-    let asked = objects.into_iter().map(|object| lock(bucket, object, now));
-    let found = stream::iter(asked).buffer_unordered(PARALLEL);
-    found.try_filter_map(|found| async { Ok(found) }).try_collect().await
-}
-
-async fn lock(
-    bucket: &Bucket,
-    object: Object,
-    now: Timestamp,
-) -> Result<Option<(Object, Lock)>, Error> {
-    let doing = || Error::doing(format!("cannot read the lock of {}", object.key));
-    let id = object.version_id.as_deref();
-    let hold = bucket.legal_hold(&object.key, id).await.map_err(doing())?;
-    let retention = bucket.retention(&object.key, id).await.map_err(doing())?;
-    let now = u64::try_from(now.as_second()).unwrap_or(0);
-    let lock = match (hold, retention) {
-        (Hold::On, _) => Lock::Held,
-        (_, Retention::Locked { until, .. }) if until > now => Lock::Until(until),
-        (Hold::Unreadable(_), _) | (_, Retention::Unreadable(_)) => Lock::Unreadable,
-        _ => return Ok(None),
-    };
-    Ok(Some((object, lock)))
+    let asked = objects.into_iter().map(|object| async move {
+        let kept = held::of_object(bucket, &object.key, object.version_id.as_deref()).await?;
+        let lock = match kept.lock {
+            Locked::Until(lock) if lock.until <= now => Locked::No,
+            lock => lock,
+        };
+        Ok((object, Kept { lock, ..kept }))
+    });
+    stream::iter(asked).buffer_unordered(PARALLEL).try_collect().await
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use crate::backup::held::Kept;
 use crate::s3::{Unfinished, Version};
 use crate::snapshot::catalog::{Catalog, Entry, NoManifest, Record};
 use crate::snapshot::layout::{ClusterId, Layout, Part, Slot};
@@ -37,8 +38,8 @@ pub enum Action {
     Remove,
     /// It would go, and cannot yet.
     Locked {
-        /// Until when, in seconds since 1970; none under a legal hold.
-        until: Option<u64>,
+        /// Until when; none under a legal hold.
+        until: Option<Timestamp>,
     },
 }
 
@@ -68,6 +69,8 @@ pub struct Item {
     pub action: Action,
     /// Why.
     pub why: String,
+    /// What keeps its objects from being removed.
+    pub kept: Kept,
     /// What goes, in this order; of a backup that stays, what is there.
     pub targets: Vec<Target>,
 }
@@ -81,19 +84,8 @@ pub struct Plan {
     pub strange: usize,
 }
 
-/// What is known of a version's lock, where there is one or may be one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lock {
-    /// It holds until then, in seconds since 1970.
-    Until(u64),
-    /// A legal hold, which has no end.
-    Held,
-    /// It cannot be read.
-    Unreadable,
-}
-
-/// The locks of versions; one that is not here has none.
-pub type Locks = BTreeMap<Target, Lock>;
+/// What keeps versions from being removed; nothing keeps one that is not here.
+pub type Locks = BTreeMap<Target, Kept>;
 
 /// What decides about the backups of a cluster.
 #[derive(Debug, Clone, Copy)]
@@ -144,10 +136,15 @@ pub fn plan(
 }
 
 impl Plan {
-    /// The versions whose locks decide whether what is planned can be done.
-    pub fn to_be_removed(&self) -> Vec<Target> {
-        let going = self.items.iter().filter(|item| item.action == Action::Remove);
-        let objects = going.filter(|item| item.what != What::Upload);
+    /// Whether anything is to go that cannot be brought back.
+    pub fn removes_objects(&self) -> bool {
+        let mut going = self.items.iter().filter(|item| item.action == Action::Remove);
+        going.any(|item| item.what != What::Upload)
+    }
+
+    /// The versions that may be locked.
+    pub fn objects(&self) -> Vec<Target> {
+        let objects = self.items.iter().filter(|item| item.what != What::Upload);
         objects.flat_map(|item| item.targets.clone()).filter(|target| !target.marker).collect()
     }
 
@@ -167,18 +164,18 @@ impl Plan {
     /// Holds back what is locked.
     #[must_use]
     pub fn with_locks(mut self, locks: &Locks) -> Self {
-        for item in self.items.iter_mut().filter(|item| item.action == Action::Remove) {
-            let found: Vec<Lock> =
-                item.targets.iter().filter_map(|target| locks.get(target).copied()).collect();
-            let until = found.iter().filter_map(|lock| match lock {
-                Lock::Until(until) => Some(*until),
-                _ => None,
-            });
-            if found.contains(&Lock::Held) {
+        for item in self.items.iter_mut().filter(|item| item.what != What::Upload) {
+            let objects = item.targets.iter().filter(|target| !target.marker);
+            let found = objects.map(|target| locks.get(target).copied().unwrap_or(Kept::FREE));
+            item.kept = found.reduce(Kept::and).unwrap_or_default();
+            if item.action != Action::Remove {
+                continue;
+            }
+            if item.kept.held == Some(true) {
                 item.action = Action::Locked { until: None };
-            } else if let Some(until) = until.max() {
-                item.action = Action::Locked { until: Some(until) };
-            } else if !found.is_empty() {
+            } else if let Some(lock) = item.kept.lock.lock() {
+                item.action = Action::Locked { until: Some(lock.until) };
+            } else if item.kept != Kept::FREE {
                 // Only the store knows: it is asked about the data while the manifest is there.
                 item.targets.sort_by_key(|target| (target.marker, is_manifest(target)));
             }
@@ -389,6 +386,7 @@ fn of_entry(entry: &Entry, action: Action, why: &str, now: Timestamp) -> Vec<Ite
         what,
         action,
         why: why.to_owned(),
+        kept: Kept::default(),
         targets,
     };
     let what = if is_bare(entry) { What::Leftover } else { What::Backup };
@@ -427,6 +425,7 @@ fn of_upload(cluster: ClusterId, slot: Slot, upload: &Unfinished) -> Item {
         what: What::Upload,
         action: Action::Remove,
         why: "never finished".to_owned(),
+        kept: Kept::default(),
         targets: vec![target],
     }
 }

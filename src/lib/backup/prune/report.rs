@@ -1,10 +1,12 @@
 //! What was kept, removed, locked; and how much that freed.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::plan::{Action, Item, Plan, What};
-use crate::backup::wording::{at, moment};
+use crate::backup::wording::{locked_until, moment, yes_or_no};
 use crate::report::{Remark, Report, Verdict, size};
+use crate::snapshot::layout::Part;
 
 /// What became of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +17,13 @@ pub enum Outcome {
     Removed,
     /// It would go.
     WouldBeRemoved,
-    /// It is locked until then (seconds since 1970), or held.
-    Locked(Option<u64>),
+    /// It would go, and is locked or held.
+    Locked {
+        /// Until when, as far as the store tells.
+        until: Option<Timestamp>,
+        /// Whether by a legal hold.
+        hold: bool,
+    },
     /// It could not be removed; why.
     Failed(String),
     /// The run was interrupted before.
@@ -30,7 +37,7 @@ impl Outcome {
             Self::Kept => "kept",
             Self::Removed => "removed",
             Self::WouldBeRemoved => "would-be-removed",
-            Self::Locked(_) => "locked",
+            Self::Locked { .. } => "locked",
             Self::Failed(_) => "failed",
             Self::NotReached => "not-reached",
         }
@@ -51,12 +58,16 @@ pub struct Row {
     pub outcome: &'static str,
     /// Why.
     pub why: String,
-    /// Until when it is locked.
+    /// The mode of the lock that ends last; `none` where the store has no lock.
+    pub lock_mode: Option<&'static str>,
+    /// Its end.
     pub locked_until: Option<String>,
+    /// Whether a legal hold is on any of them.
+    pub held: Option<bool>,
     /// How many object versions it has.
     pub objects: usize,
-    /// Their bytes.
-    pub bytes: u64,
+    /// Bytes as stored of all of them but claims.
+    pub stored_size: u64,
     /// The keys, where it is no whole backup.
     pub keys: Vec<String>,
     /// What failed.
@@ -72,22 +83,28 @@ impl Row {
         };
         let whole = item.what == What::Backup;
         let keys = item.targets.iter().filter(|_| !whole).map(|target| target.key.clone());
-        #[allow(clippy::cast_precision_loss, reason = "seconds since 1970 fit easily")]
-        let until = |until: u64| moment(at(until as f64));
-        let (locked_until, error) = match outcome {
-            Outcome::Locked(time) => (Some(time.map_or_else(|| "held".to_owned(), until)), None),
-            Outcome::Failed(why) => (None, Some(why.clone())),
-            _ => (None, None),
+        // The store's word when it refused is newer than what was read before.
+        let (newer, hold) = match outcome {
+            Outcome::Locked { until, hold } => (*until, *hold),
+            _ => (None, false),
         };
+        let lock = item.kept.lock;
+        let error = match outcome {
+            Outcome::Failed(why) => Some(why.clone()),
+            _ => None,
+        };
+        let locked_until = newer.or(lock.lock().map(|lock| lock.until)).map(moment);
         Self {
             cluster: item.cluster.to_string(),
             backup: item.slot.to_string(),
             what,
             outcome: outcome.word(),
             why: item.why.clone(),
+            lock_mode: lock.mode().filter(|mode| newer.is_none() || *mode != "none"),
             locked_until,
             objects: item.targets.len(),
-            bytes: item.targets.iter().map(|target| target.size).sum(),
+            held: if hold { Some(true) } else { item.kept.held },
+            stored_size: stored(item),
             keys: keys.collect(),
             error,
         }
@@ -99,10 +116,18 @@ impl Row {
             Action::Keep => Outcome::Kept,
             Action::Remove if dry => Outcome::WouldBeRemoved,
             Action::Remove => Outcome::NotReached,
-            Action::Locked { until } => Outcome::Locked(*until),
+            Action::Locked { until } => Outcome::Locked { until: *until, hold: until.is_none() },
         };
         Self::of(item, &outcome)
     }
+}
+
+/// A claim is no part of a backup.
+fn stored(item: &Item) -> u64 {
+    let claim = format!("/{}", Part::Claim);
+    let objects = item.targets.iter();
+    let parts = objects.filter(|t| item.what != What::Backup || !t.key.ends_with(&claim));
+    parts.map(|target| target.size).sum()
 }
 
 /// All rows.
@@ -136,7 +161,7 @@ impl PruneReport {
         let count = |outcome: &str| self.rows.iter().filter(|row| row.outcome == outcome).count();
         let bytes = |outcome: &str| {
             let rows = self.rows.iter().filter(|row| row.outcome == outcome);
-            rows.map(|row| row.bytes).sum::<u64>()
+            rows.map(|row| row.stored_size).sum::<u64>()
         };
         let all = self.rows.len();
         let (kept, locked) = (count("kept"), count("locked"));
@@ -165,7 +190,7 @@ impl Report for PruneReport {
     }
 
     fn headers(&self) -> &'static [&'static str] {
-        &["CLUSTER", "BACKUP", "WHAT", "OUTCOME", "LOCKED UNTIL", "SIZE", "WHY"]
+        &["CLUSTER", "BACKUP", "WHAT", "OUTCOME", "STORED", "LOCKED UNTIL", "HELD", "WHY"]
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
@@ -174,8 +199,9 @@ impl Report for PruneReport {
             row.backup.clone(),
             row.what.to_owned(),
             row.outcome.to_owned(),
-            row.locked_until.clone().unwrap_or_else(|| "-".to_owned()),
-            size(row.bytes),
+            size(row.stored_size),
+            locked_until(row.locked_until.as_deref(), row.lock_mode),
+            yes_or_no(row.held).to_owned(),
             row.why.clone(),
         ]
     }

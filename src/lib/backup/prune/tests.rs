@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::plan::{Action, Lock, Locks, Plan, Rules, What, plan};
-use crate::s3::{Unfinished, Version};
+use super::plan::{Action, Locks, Plan, Rules, What, plan};
+use crate::backup::held::{Kept, Locked};
+use crate::s3::{Mode, Unfinished, Version};
 use crate::snapshot::catalog::{Catalog, NoManifest, assemble};
 use crate::snapshot::layout::{ClusterId, Layout, Slot};
-use crate::snapshot::manifest::{Flaw, Manifest, Rekeyed, full};
+use crate::snapshot::manifest::{Flaw, Lock, Manifest, Rekeyed, full};
 use crate::snapshot::retention::Keep;
 
 const NOW: &str = "2026-12-10T00:00:00Z";
@@ -383,7 +384,7 @@ fn a_folder_with_several_good_manifests_is_not_touched() {
     let plan = told.plan(&last(1));
     let want = "20261201T000000Z: keep (1 later manifests say otherwise: find out who writes them)";
     assert_eq!(lines(&plan)[1], want);
-    assert!(plan.to_be_removed().is_empty());
+    assert!(!plan.removes_objects());
 }
 
 #[test]
@@ -414,18 +415,26 @@ fn a_backup_is_held_back_whole_while_any_of_it_is_locked() {
     told.good("20261202T000000Z");
     told.good("20261201T000000Z");
     let plan = told.plan(&last(1));
-    let going = plan.to_be_removed();
-    assert_eq!(going.len(), 4);
+    let objects = plan.objects();
+    assert_eq!(objects.len(), 6);
+    let going = &objects[2..];
     let mut locks = Locks::new();
-    locks.insert(going[0].clone(), Lock::Unreadable);
-    locks.insert(going[1].clone(), Lock::Until(1_900_000_000));
-    locks.insert(going[2].clone(), Lock::Held);
-    locks.insert(going[3].clone(), Lock::Until(1_900_000_000));
+    let lock = |unix| Lock::until(Mode::Governance, unix);
+    let of = |unix, held| Kept { lock: Locked::Until(lock(unix)), held };
+    locks.insert(going[0].clone(), Kept::default());
+    locks.insert(going[1].clone(), of(1_900_000_000, Some(false)));
+    locks.insert(going[2].clone(), of(1_900_000_001, Some(true)));
+    locks.insert(going[3].clone(), of(1_900_000_000, Some(false)));
+    locks.insert(objects[0].clone(), of(1_900_000_002, Some(false)));
     let plan = plan.with_locks(&locks);
     let actions: Vec<_> = plan.items.iter().map(|item| item.action.clone()).collect();
-    let until = Some(1_900_000_000);
+    let until = Some(lock(1_900_000_000).until);
     assert_eq!(actions, [Action::Keep, Action::Locked { until }, Action::Locked { until: None }]);
-    assert!(plan.to_be_removed().is_empty());
+    let told: Vec<_> = plan.items.iter().map(|item| item.kept).collect();
+    assert_eq!(
+        told,
+        [of(1_900_000_002, Some(false)), of(1_900_000_000, None), of(1_900_000_001, Some(true))]
+    );
 }
 
 #[test]
@@ -434,9 +443,9 @@ fn a_lock_that_cannot_be_read_is_tried_on_the_data_first() {
     told.good("20261203T000000Z");
     told.good("20261202T000000Z");
     let plan = told.plan(&last(1));
-    let locks = Locks::from([(plan.to_be_removed()[0].clone(), Lock::Unreadable)]);
+    let locks = Locks::from([(plan.objects()[2].clone(), Kept::default())]);
     let plan = plan.with_locks(&locks);
-    let gone = plan.to_be_removed();
+    let gone = &plan.items[1].targets;
     assert!(gone[0].key.contains("/data-") && gone[1].key.ends_with("/manifest.json"));
 }
 
@@ -479,5 +488,5 @@ fn delete_markers_go_last_and_alone_only_when_old() {
     let gone = &plan.items[1].targets;
     assert!(gone.last().unwrap().marker && !gone[0].marker);
     assert_eq!(plan.items[2].why, "only delete markers");
-    assert_eq!(plan.to_be_removed().len(), 2, "no lock is asked of a marker");
+    assert!(plan.objects().iter().all(|object| !object.marker), "no lock is asked of a marker");
 }

@@ -272,8 +272,8 @@ fn new_member(dir: &DataDir, revision: Option<i64>) -> NewMember {
     let plan = &dir.member.plan;
     NewMember {
         name: plan.name.clone(),
-        id: format!("{:x}", dir.cluster.member_id),
-        cluster_id: format!("{:x}", dir.cluster.id),
+        id: format!("{:016x}", dir.cluster.member_id),
+        cluster_id: format!("{:016x}", dir.cluster.id),
         token: plan.token.clone(),
         revision,
     }
@@ -286,7 +286,7 @@ fn tell(row: &mut Row, verified: &Verified) -> Vec<String> {
     row.db_size = Some(fetched.size);
     row.sha256 = Some(hex::encode(fetched.sha256));
     row.live_keys = Some(summary.live_keys);
-    row.hash = Some(summary.hash);
+    row.hash = Some(format!("{:08x}", summary.hash));
     let lowest = summary.lowest_etcd();
     row.lowest_etcd = Some(format!("{}.{}", lowest.major, lowest.minor));
     row.proven.clone_from(proven);

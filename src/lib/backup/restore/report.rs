@@ -27,11 +27,12 @@ pub struct Row {
     /// Bytes of the database.
     pub db_size: Option<u64>,
     /// Its SHA-256.
+    #[serde(rename = "dbSha256")]
     pub sha256: Option<String>,
     /// Keys that live in it.
     pub live_keys: Option<u64>,
-    /// The hash of `etcdutl snapshot status`.
-    pub hash: Option<u32>,
+    /// The hash of `etcdutl snapshot status`, eight hexadecimal digits.
+    pub hash: Option<String>,
     /// The lowest line of etcd that may be started on it.
     pub lowest_etcd: Option<String>,
     /// What proves that the data is what was backed up.
@@ -63,6 +64,7 @@ pub struct NewMember {
     /// Its id.
     pub id: String,
     /// The new cluster's id: the same on all members.
+    #[serde(rename = "cluster")]
     pub cluster_id: String,
     /// The token that made it so.
     pub token: String,
@@ -167,7 +169,7 @@ impl Row {
 
     fn database(&self, bytes: u64) -> String {
         let keys = self.live_keys.map(|keys| format!(", {keys} keys")).unwrap_or_default();
-        let hash = self.hash.map(|hash| format!(", hash {hash:08x}")).unwrap_or_default();
+        let hash = self.hash.as_ref().map(|hash| format!(", hash {hash}")).unwrap_or_default();
         format!("{}{keys}{hash}", size(bytes))
     }
 }

@@ -14,6 +14,7 @@ use super::report::{Outcome, Row, SnapshotReport};
 use super::turn::{self, Turn};
 use super::{Job, pki, time};
 use crate::backup::Error;
+use crate::backup::wording::moment;
 use crate::etcd::db::Damage;
 use crate::etcd::{Client, Status};
 use crate::fault::{Class, chain};
@@ -233,7 +234,8 @@ impl Job<'_> {
             db_size: Some(facts.size),
             db_sha256: Some(hex::encode(streamed.judged.sha256)),
             stored_size: Some(streamed.size),
-            stored_sha256: Some(hex::encode(streamed.sha256)),
+            data_size: Some(streamed.size),
+            data_sha256: Some(hex::encode(streamed.sha256)),
             recipients: recipients.map(|to| to.texts().to_vec()).unwrap_or_default(),
             ..Row::new(outcome, ClusterId(status.cluster_id), &self.observed.node)
         }
@@ -556,7 +558,7 @@ impl Attempt<'_> {
                 Ok(Deleted::Locked { until, .. }) => {
                     let until = until.map_or_else(
                         || "a time that it does not tell".to_owned(),
-                        |until| Lock::until(Mode::Governance, until).until.to_string(),
+                        |until| moment(Lock::until(Mode::Governance, until).until),
                     );
                     left.push(format!("{key} (locked until {until})"));
                 }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::backup::wording::{moment, yes_or_no};
 use crate::fault::{Class, Fault, chain};
 use crate::report::{Remark, Report, Verdict, size};
-use crate::snapshot::manifest::{Lock, Manifest};
+use crate::snapshot::manifest::Manifest;
 
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -48,6 +49,8 @@ pub struct Row {
     pub cluster: String,
     /// The backup's name, as `list` shows it; none without a bucket.
     pub backup: Option<String>,
+    /// When the snapshot was asked for.
+    pub taken: Option<String>,
     /// The node that made it.
     pub node: String,
     /// The member that it was taken from.
@@ -64,11 +67,13 @@ pub struct Row {
     pub db_size: Option<u64>,
     /// The database's SHA-256.
     pub db_sha256: Option<String>,
-    /// The stored form's size in bytes.
+    /// Bytes of all its objects as stored.
     pub stored_size: Option<u64>,
-    /// Its SHA-256.
-    pub stored_sha256: Option<String>,
-    /// The object.
+    /// The database's bytes as stored.
+    pub data_size: Option<u64>,
+    /// Their SHA-256.
+    pub data_sha256: Option<String>,
+    /// The database's object.
     pub key: Option<String>,
     /// Its version.
     pub version_id: Option<String>,
@@ -76,8 +81,10 @@ pub struct Row {
     pub pki_key: Option<String>,
     /// Whom it is encrypted to; empty without encryption.
     pub recipients: Vec<String>,
-    /// The lock, as it was read back.
-    pub lock: Option<Lock>,
+    /// The lock's mode, as it was read back.
+    pub lock_mode: Option<&'static str>,
+    /// The lock's end.
+    pub locked_until: Option<String>,
     /// The local copy.
     pub out: Option<PathBuf>,
     /// Objects and uploads that were left in the bucket and belong to no backup.
@@ -94,6 +101,7 @@ impl Row {
             outcome,
             cluster: cluster.to_string(),
             backup: None,
+            taken: None,
             node: node.to_owned(),
             member: None,
             endpoint: None,
@@ -103,12 +111,14 @@ impl Row {
             db_size: None,
             db_sha256: None,
             stored_size: None,
-            stored_sha256: None,
+            data_size: None,
+            data_sha256: None,
             key: None,
             version_id: None,
             pki_key: None,
             recipients: Vec::new(),
-            lock: None,
+            lock_mode: None,
+            locked_until: None,
             out: None,
             left: Vec::new(),
             error: None,
@@ -118,6 +128,8 @@ impl Row {
     /// What a manifest says.
     #[must_use]
     pub fn of(outcome: Outcome, manifest: &Manifest) -> Self {
+        let pki = manifest.pki.as_ref().map_or(0, |pki| pki.content.size);
+        let own = manifest.to_json().len() as u64;
         Self {
             backup: Some(manifest.slot.to_string()),
             member: Some(manifest.member.to_string()),
@@ -126,13 +138,16 @@ impl Row {
             revision: Some(manifest.revision),
             db_size: Some(manifest.db.size),
             db_sha256: Some(manifest.db.sha256.clone()),
-            stored_size: Some(manifest.data.content.size),
-            stored_sha256: Some(manifest.data.content.sha256.clone()),
+            taken: Some(moment(manifest.started)),
+            stored_size: Some(manifest.data.content.size + pki + own),
+            data_size: Some(manifest.data.content.size),
+            data_sha256: Some(manifest.data.content.sha256.clone()),
             key: Some(manifest.data.key.clone()),
             version_id: manifest.data.version_id.clone(),
             pki_key: manifest.pki.as_ref().map(|pki| pki.key.clone()),
             recipients: manifest.recipients.clone(),
-            lock: manifest.lock,
+            lock_mode: manifest.lock.map(|lock| lock.mode.as_str()),
+            locked_until: manifest.lock.map(|lock| moment(lock.until)),
             ..Self::new(outcome, manifest.cluster, &manifest.node)
         }
     }
@@ -253,11 +268,13 @@ impl Report for SnapshotReport {
         &[
             "BACKUP",
             "CLUSTER",
+            "TAKEN",
             "NODE",
             "ETCD",
             "REVISION",
-            "SIZE",
+            "DB",
             "STORED",
+            "KEYS",
             "LOCKED UNTIL",
             "OUTCOME",
         ]
@@ -270,12 +287,14 @@ impl Report for SnapshotReport {
         vec![
             row.backup.clone().or(out).unwrap_or_else(dash),
             row.cluster.clone(),
+            text(&row.taken),
             row.node.clone(),
             text(&row.etcd_version),
             row.revision.map_or_else(dash, |revision| revision.to_string()),
             row.db_size.map_or_else(dash, size),
             row.stored_size.map_or_else(dash, size),
-            row.lock.map_or_else(dash, |lock| lock.until.strftime("%Y-%m-%d %H:%MZ").to_string()),
+            yes_or_no(row.stored_size.map(|_| row.pki_key.is_some())).to_owned(),
+            text(&row.locked_until),
             row.outcome.word().to_owned(),
         ]
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::report::Checks;
 use crate::backup::Error;
+use crate::backup::held::held;
 use crate::backup::wording::{length, moment};
 use crate::report::size;
 use crate::s3::{Bucket, Head, Mode, Retention, Version};
@@ -45,6 +46,7 @@ pub async fn check(
         object(bucket, name, content, version, key, checks).await?;
     }
     locks(bucket, record, manifest, now, checks).await?;
+    hold(bucket, record, checks).await?;
     header(bucket, record, manifest, identities, checks).await
 }
 
@@ -128,6 +130,16 @@ async fn locks(
     Ok(())
 }
 
+/// A legal hold is neither good nor bad: it is said.
+async fn hold(bucket: &Bucket, record: &Record, checks: &mut Checks) -> Result<(), Error> {
+    match held(bucket, record).await? {
+        Some(true) => checks.good("hold", "held, until `capvco-backup hold remove`"),
+        Some(false) => checks.good("hold", "none"),
+        None => checks.unknown("hold", "it cannot be read"),
+    }
+    Ok(())
+}
+
 /// Holds a lock against what the manifest says it was. The outer error: it cannot be told.
 fn lock(
     said: Option<Lock>,
@@ -140,7 +152,7 @@ fn lock(
         Retention::Locked { mode, until } => Some(Lock::until(*mode, *until)),
     };
     let Some(said) = said else {
-        return Ok(Ok(found.map_or_else(|| "not locked, as its manifest says".to_owned(), told)));
+        return Ok(Ok(found.map_or_else(|| "none, as its manifest says".to_owned(), told)));
     };
     if said.until <= now {
         return Ok(Ok(format!("ended at {}", moment(said.until))));

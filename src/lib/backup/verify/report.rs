@@ -15,7 +15,7 @@ pub enum Outcome {
     /// As it should be.
     Good,
     /// Not as it should be.
-    Bad,
+    Failed,
     /// It could not be looked at.
     Unknown,
 }
@@ -31,7 +31,7 @@ pub struct Row {
     /// What was looked at.
     pub check: &'static str,
     /// How it is.
-    pub result: Outcome,
+    pub outcome: Outcome,
     /// What was seen.
     pub detail: String,
     /// What to do, where it is not the backup's fault.
@@ -53,9 +53,9 @@ impl Checks {
         Self { cluster, backup, rows: Vec::new() }
     }
 
-    fn add(&mut self, check: &'static str, result: Outcome, detail: String) {
+    fn add(&mut self, check: &'static str, outcome: Outcome, detail: String) {
         let (cluster, backup) = (self.cluster.clone(), self.backup.clone());
-        self.rows.push(Row { cluster, backup, check, result, detail, hint: None });
+        self.rows.push(Row { cluster, backup, check, outcome, detail, hint: None });
     }
 
     pub fn good(&mut self, check: &'static str, detail: impl Into<String>) {
@@ -63,7 +63,7 @@ impl Checks {
     }
 
     pub fn bad(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.add(check, Outcome::Bad, detail.into());
+        self.add(check, Outcome::Failed, detail.into());
     }
 
     pub fn unknown(&mut self, check: &'static str, detail: impl Into<String>) {
@@ -87,7 +87,7 @@ impl Checks {
     }
 
     pub fn all_good(&self) -> bool {
-        !self.rows.iter().any(|row| row.result == Outcome::Bad)
+        !self.rows.iter().any(|row| row.outcome == Outcome::Failed)
     }
 }
 
@@ -103,7 +103,7 @@ impl VerifyReport {
     }
 
     fn bad(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.result == Outcome::Bad)
+        self.rows.iter().filter(|row| row.outcome == Outcome::Failed)
     }
 }
 
@@ -115,16 +115,16 @@ impl Report for VerifyReport {
     }
 
     fn headers(&self) -> &'static [&'static str] {
-        &["BACKUP", "CHECK", "RESULT", "DETAIL"]
+        &["BACKUP", "CHECK", "OUTCOME", "DETAIL"]
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let result = match row.result {
+        let outcome = match row.outcome {
             Outcome::Good => "good",
-            Outcome::Bad => "BAD",
+            Outcome::Failed => "failed",
             Outcome::Unknown => "unknown",
         };
-        vec![row.backup.clone(), row.check.to_owned(), result.to_owned(), row.detail.clone()]
+        vec![row.backup.clone(), row.check.to_owned(), outcome.to_owned(), row.detail.clone()]
     }
 
     fn remarks(&self) -> Vec<Remark> {

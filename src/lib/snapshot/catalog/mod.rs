@@ -112,6 +112,14 @@ impl Record {
         (self.data.is_some() && pki).then_some(manifest)
     }
 
+    /// The bytes of all its objects as stored, as its manifest says.
+    #[must_use]
+    pub fn stored_size(&self) -> Option<u64> {
+        let manifest = self.found.as_ref().ok()?;
+        let pki = manifest.pki.as_ref().map_or(0, |pki| pki.content.size);
+        Some(self.version.size + manifest.data.content.size + pki)
+    }
+
     /// Why it is not good, in a few words.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {

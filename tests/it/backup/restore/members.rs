@@ -95,12 +95,12 @@ async fn three_members_are_restored_from_one_backup_with_one_token() {
     let first = restored(first.run().await);
     let commands = first["remains"][0]["commands"].as_array().unwrap();
     assert_eq!(commands.len(), 2, "{first}");
-    let mut ids = vec![first["member"]["clusterId"].clone()];
+    let mut ids = vec![first["member"]["cluster"].clone()];
     for (n, command) in [2, 3].into_iter().zip(commands) {
         // As printed; only the folder is another, for here all nodes are one machine.
         let said = command.as_str().unwrap().replace("etcd-1", &format!("etcd-{n}"));
         let done = typed(&format!("{said} --output json"), &lab).run().await;
-        ids.push(restored(done)["member"]["clusterId"].clone());
+        ids.push(restored(done)["member"]["cluster"].clone());
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     let on = |(n, member): (usize, Builder)| member.data_dir(dir(n));

@@ -26,8 +26,8 @@ async fn data_and_manifest_are_locked_as_asked() {
     for mode in ["governance", "compliance"] {
         let words = format!("--lock {mode} --lock-for 2d");
         let row = row(&desk.unlocked(&etcd, &s3).words(&words).run().await.expect(0));
-        assert_eq!(row["lock"]["mode"], mode);
-        let until = row["lock"]["until"].as_str().unwrap();
+        assert_eq!(row["lockMode"], mode);
+        let until = row["lockedUntil"].as_str().unwrap();
         let until: jiff::Timestamp = until.parse().unwrap();
         let left = until.as_second() - jiff::Timestamp::now().as_second();
         assert!((2 * 86_400 - 60..=2 * 86_400 + 60).contains(&left), "{left} s");
@@ -44,7 +44,7 @@ async fn the_buckets_own_lock_is_asked_for_and_seen() {
     let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
     default_lock(&s3, 3);
     let done = desk.unlocked(&etcd, &s3).run().await.expect(0);
-    assert_eq!(row(&done)["lock"]["mode"], "compliance", "{}", done.err);
+    assert_eq!(row(&done)["lockMode"], "compliance", "{}", done.err);
     assert!(!done.err.contains("warning"), "{}", done.err);
 }
 
@@ -52,7 +52,7 @@ async fn the_buckets_own_lock_is_asked_for_and_seen() {
 async fn a_bucket_without_a_lock_of_its_own_is_warned_of() {
     let (desk, s3, etcd) = (Desk::new(), Versitygw::start(), Etcd::start());
     let done = desk.unlocked(&etcd, &s3).run().await.expect(0).says("has no default lock");
-    assert!(row(&done)["lock"].is_null());
+    assert!(row(&done)["lockMode"].is_null());
     let asked = desk.unlocked(&etcd, &s3).words("--lock none").run().await.expect(0);
     assert!(!asked.err.contains("warning"), "{}", asked.err);
 }
@@ -61,11 +61,11 @@ async fn a_bucket_without_a_lock_of_its_own_is_warned_of() {
 async fn a_lock_that_the_store_drops_from_large_objects_is_missed() {
     let (desk, s3, etcd) = (Desk::new(), Moto::start(), Etcd::start());
     let small = desk.snapshot(&etcd, &s3).run().await.expect(0);
-    assert_eq!(row(&small)["lock"]["mode"], "governance");
+    assert_eq!(row(&small)["lockMode"], "governance");
     etcd.fill(500, 32 << 10, Values::Random);
     let large = desk.snapshot(&etcd, &s3).run().await.expect(5);
     let row = row(&large);
-    assert_eq!((&row["outcome"], row["lock"].is_null()), (&"stored".into(), true));
+    assert_eq!((&row["outcome"], row["lockMode"].is_null()), (&"stored".into(), true));
     // moto shows no lock when looked at, and answers nonsense when asked.
     let large = large.says("the backup is stored, but its lock cannot be read back");
     assert!(large.err.contains("data-"), "it says which object: {}", large.err);
@@ -79,14 +79,14 @@ async fn another_store_shows_the_same_locks_on_large_objects_and_small() {
     etcd.fill(500, 32 << 10, Values::Random);
     let large = row(&desk.snapshot(&etcd, &s3).words("--slot 24h").run().await.expect(0));
     assert_eq!(
-        (&small["lock"]["mode"], &large["lock"]["mode"]),
+        (&small["lockMode"], &large["lockMode"]),
         (&"compliance".into(), &"governance".into())
     );
     for row in [small, large] {
         let key = row["key"].as_str().unwrap();
         let manifest = format!("{}/manifest.json", key.rsplit_once('/').unwrap().0);
         assert_eq!(retention(&s3, &manifest)["Retention"]["Mode"], {
-            row["lock"]["mode"].as_str().unwrap().to_uppercase()
+            row["lockMode"].as_str().unwrap().to_uppercase()
         });
     }
     let late = row(&desk.snapshot(&etcd, &s3).words("--slot 24h").run().await.expect(0));

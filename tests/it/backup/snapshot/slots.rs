@@ -111,7 +111,7 @@ async fn a_backup_whose_data_is_gone_or_unlocked_is_made_again() {
 
     // Whoever needs a lock is not content with a backup without one.
     let locked = node(&desk, &etcd, &s3, "cp-4").run().await.expect(0).says("is not locked");
-    assert_eq!(row(&locked)["lock"]["mode"], "governance");
+    assert_eq!(row(&locked)["lockMode"], "governance");
     let again = row(&node(&desk, &etcd, &s3, "cp-5").run().await.expect(0));
     assert_eq!(again["outcome"], "already-made");
 }

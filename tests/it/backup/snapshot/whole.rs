@@ -18,8 +18,8 @@ async fn a_backup_of_every_line_opens_with_age_and_zstd_and_is_what_etcdutl_says
 
         let sealed = desk.fetch(&s3, row["key"].as_str().unwrap());
         let stored = std::fs::read(&sealed).unwrap();
-        assert_eq!(row["storedSize"], stored.len());
-        assert_eq!(row["storedSha256"], hex::encode(Sha256::digest(&stored)));
+        assert_eq!(row["dataSize"], stored.len());
+        assert_eq!(row["dataSha256"], hex::encode(Sha256::digest(&stored)));
         for identity in ["one.txt", "two.txt"] {
             let db = desk.open(&sealed, identity, "db");
             let bytes = std::fs::read(&db).unwrap();
@@ -35,7 +35,7 @@ async fn a_backup_of_every_line_opens_with_age_and_zstd_and_is_what_etcdutl_says
         let manifest = json_of(&s3, &desk, &format!("{folder}/manifest.json"));
         assert_eq!(manifest["revision"], revision, "{manifest}");
         assert_eq!(manifest["data"]["key"], row["key"]);
-        assert_eq!(manifest["data"]["sha256"], row["storedSha256"]);
+        assert_eq!(manifest["data"]["sha256"], row["dataSha256"]);
         assert_eq!(manifest["db"]["sha256"], row["dbSha256"]);
         assert_eq!(manifest["recipients"], serde_json::json!(desk.recipients));
         assert_eq!(manifest["node"], "cp-1");
@@ -62,7 +62,7 @@ async fn a_database_of_many_parts_is_one_object_and_no_upload_is_left() {
     assert_eq!((unfinished(&s3), objects(&s3).len()), (0, 2));
 
     let sealed = std::fs::read(desk.fetch(&s3, key)).unwrap();
-    assert_eq!(row["storedSha256"], hex::encode(Sha256::digest(&sealed)));
+    assert_eq!(row["dataSha256"], hex::encode(Sha256::digest(&sealed)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
