@@ -131,9 +131,11 @@ impl Progress for Screen {
         if self.mode == Mode::Bars {
             draw(&known.bar, &known.step, &step);
         }
+        // The last amount is the whole: nobody is left to think that it stopped halfway.
+        let whole = step.total == Some(step.done) && known.step.done < step.done;
         known.step = step;
         let silent = known.bar.elapsed() >= known.shown + REPEAT;
-        if self.mode == Mode::Lines && (changed || silent) {
+        if self.mode == Mode::Lines && (changed || silent || whole) {
             self.show(item, known);
         }
     }

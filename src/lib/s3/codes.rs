@@ -14,7 +14,8 @@ const KEYS: &str = "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the pr
 const TOKEN: &str = "Short-lived credentials have to be fetched anew; a token belongs to its own \
                      key id only (AWS_SESSION_TOKEN must not be left over from another key).";
 const REGION: &str = "Give the bucket's region with --s3-region (or AWS_REGION).";
-const POLICY: &str = "The bucket's policy or the key's rights lack it: `capvco-backup check` says \
+/// What to do about a permission that is lacking.
+pub const POLICY: &str = "The bucket's policy or the key's rights lack it: `capvco-backup check` says \
                       which permission is missing.";
 const BUCKET: &str = "Check --s3-bucket, --s3-endpoint and --s3-path-style; `capvco-backup bucket \
                       create` makes one with locking on.";

@@ -44,6 +44,7 @@ mod wire;
 pub use body::Body;
 pub use bucket::Made;
 pub use client::Bucket;
+pub use codes::POLICY;
 pub use config::{Checksum, Config, STALL_TIMEOUT};
 pub use error::{Error, Kind};
 pub use lock::{Hold, LockConfig, Mode, Retention};

@@ -4,6 +4,11 @@ use serde::Serialize;
 
 use crate::fault::{Fault, chain};
 use crate::report::{Remark, Report, Verdict};
+use crate::s3::POLICY;
+
+/// What to do about a permission that is lacking.
+const RIGHTS: &str = "add it to the bucket's policy or the key's rights: \
+                      docs/reference/s3-permissions.md has them all";
 
 /// How something turned out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,7 +80,9 @@ impl Row {
         error: &dyn Fault,
     ) -> Self {
         let mut row = Self::new(area, check, outcome, chain_of(error));
-        row.hint = error.hints().into_iter().next();
+        // Whoever reads this has run `check` already.
+        let hint = error.hints().into_iter().next();
+        row.hint = hint.map(|hint| if hint == POLICY { RIGHTS.to_owned() } else { hint });
         row.other_side = error.class().is_other_side();
         row
     }

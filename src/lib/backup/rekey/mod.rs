@@ -142,10 +142,16 @@ impl Job<'_> {
         };
         let row = match step {
             Step::Stay(why) => Row { why: Some(why), recipients: Vec::new(), ..row },
-            Step::Cannot(why) => {
-                report.worsen(Verdict::Failed);
-                report.remarks.push(Remark::Error(format!("{name}: {why}")));
-                Row { outcome: "failed", why: Some(why), ..row }
+            Step::Cannot(why) => cannot(row, why, report),
+            Step::Closed(to) => {
+                let row = cannot(row, "none of the identities given opens it".to_owned(), report);
+                // Often all are encrypted to the same ones: said once.
+                let to = to.join(", ");
+                let hint = Remark::Hint(format!("find the identity of one of these: {to}"));
+                if !report.remarks.contains(&hint) {
+                    report.remarks.push(hint);
+                }
+                row
             }
             Step::Rekey if self.request.dry_run => Row { outcome: "would-be-rekeyed", ..row },
             Step::Rekey => match entry.records.first() {
@@ -185,6 +191,12 @@ impl Job<'_> {
         }
         row
     }
+}
+
+fn cannot(row: Row, why: String, report: &mut RekeyReport) -> Row {
+    report.worsen(Verdict::Failed);
+    report.remarks.push(Remark::Error(format!("{}: {why}", row.backup)));
+    Row { outcome: "failed", why: Some(why), ..row }
 }
 
 fn failed(row: Row, broken: Broken, report: &mut RekeyReport) -> Row {

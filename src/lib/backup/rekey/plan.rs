@@ -14,6 +14,8 @@ pub enum Step {
     Stay(String),
     /// It cannot be; why.
     Cannot(String),
+    /// No identity at hand opens it; whom it is encrypted to.
+    Closed(Vec<String>),
 }
 
 /// Decides about one backup: `recipients` is whom it is to be encrypted to, `public` the
@@ -31,8 +33,7 @@ pub fn step(catalog: &Catalog, entry: &Entry, recipients: &[String], public: &[S
     } else if sealed && set(&manifest.recipients) == set(recipients) {
         Step::Stay("encrypted to these recipients already".to_owned())
     } else if !manifest.opens_with(public) {
-        let to = manifest.recipients.join(", ");
-        Step::Cannot(format!("none of the identities given opens it; it is encrypted to {to}"))
+        Step::Closed(manifest.recipients.clone())
     } else {
         Step::Rekey
     }
@@ -101,14 +102,12 @@ mod tests {
         });
         let other = one(|m| m.recipients = vec!["age1new".to_owned(), m.recipients[0].clone()]);
         let stay = "encrypted to these recipients already";
-        let locked_out =
-            format!("none of the identities given opens it; it is encrypted to {}", old[0]);
         for (catalog, to, public, want) in [
             (&whole, &new, &old, Step::Rekey),
             (&whole, &both, &old, Step::Rekey),
             (&whole, &old, &old, Step::Stay(stay.to_owned())),
             (&other, &both, &old, Step::Stay(stay.to_owned())),
-            (&whole, &new, &new, Step::Cannot(locked_out)),
+            (&whole, &new, &new, Step::Closed(old.clone())),
             (&plain, &new, &new, Step::Rekey),
         ] {
             assert_eq!(step(catalog, &catalog.entries[0], to, public), want);

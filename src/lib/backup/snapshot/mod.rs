@@ -79,7 +79,7 @@ pub async fn run(
         );
     }
     if request.dry_run {
-        return Ok(job.planned().warned(warnings));
+        return Ok(job.planned().await?.warned(warnings));
     }
     let ended = job.apply().await;
     let word = ended.as_ref().map_or(Outcome::Failed, |report| report.rows()[0].outcome).word();
@@ -152,10 +152,15 @@ impl Job<'_> {
         slept.ok_or(Error::Interrupted("while waiting for another node"))
     }
 
-    fn planned(&self) -> SnapshotReport {
+    async fn planned(&self) -> Result<SnapshotReport, Error> {
+        if let (Some(_), Some(place)) = (self.request.slot, &self.place)
+            && let Some(made) = turn::made(self, place).await?
+        {
+            return Ok(SnapshotReport::new(Row::of(Outcome::AlreadyMade, &made)));
+        }
         let status = self.status();
         let to = self.request.layers.recipients.as_ref();
-        SnapshotReport::new(Row {
+        Ok(SnapshotReport::new(Row {
             backup: self.place.as_ref().map(|place| place.slot.to_string()),
             member: Some(format!("{:016x}", status.member_id)),
             endpoint: Some(self.client().url().to_owned()),
@@ -166,7 +171,7 @@ impl Job<'_> {
             recipients: to.map(|to| to.texts().to_vec()).unwrap_or_default(),
             out: self.request.out.clone(),
             ..Row::new(Outcome::Planned, ClusterId(status.cluster_id), &self.observed.node)
-        })
+        }))
     }
 }
 

@@ -72,6 +72,14 @@ pub async fn wait(job: &Job<'_>, place: &Place) -> Result<Turn, Error> {
     }
 }
 
+/// The slot's backup, if it is there and this node would leave it at that.
+pub async fn made(job: &Job<'_>, place: &Place) -> Result<Option<Manifest>, Error> {
+    Ok(match look(job, place).await?.1 {
+        Found::Good(manifest, _) => Some(*manifest),
+        _ => None,
+    })
+}
+
 async fn look(job: &Job<'_>, place: &Place) -> Result<(SlotSeen, Found), Error> {
     let need = Need { asked: None, ..job.need(place).await? };
     let found = place.look(need).await?;

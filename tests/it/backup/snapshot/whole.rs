@@ -96,4 +96,8 @@ async fn a_rehearsal_says_what_would_be_done_and_does_nothing() {
     let row = row(&desk.snapshot(&etcd, &s3).words("--dry-run --slot 6h").run().await.expect(0));
     assert_eq!((&row["outcome"], &row["endpoint"]), (&"planned".into(), &etcd.endpoint().into()));
     assert_eq!(objects(&s3), Vec::<String>::new());
+    let slot = |more| desk.snapshot(&etcd, &s3).words("--slot 6h").words(more);
+    let made = super::row(&slot("").run().await.expect(0));
+    let again = super::row(&slot("--dry-run").run().await.expect(0));
+    assert_eq!((&again["outcome"], &again["key"]), (&"already-made".into(), &made["key"]));
 }
