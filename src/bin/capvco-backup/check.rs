@@ -57,6 +57,7 @@ impl CheckFlags {
 
 pub async fn run(flags: &CheckFlags, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
     let request = flags.request(session).await?;
-    let report = check::run(&request, clock::System::shared(), &session.cancel).await?;
+    let (clock, progress) = (clock::System::shared(), session.progress.clone());
+    let report = check::run(&request, clock, progress, &session.cancel).await?;
     Ok(session.print(&report, flags.output.output))
 }

@@ -50,6 +50,7 @@ async fn a_good_bucket_is_good_and_stays_empty() {
     let (versitygw, seaweed) = (Versitygw::start(), Seaweed::start());
     for store in [&*versitygw as &S3, &seaweed] {
         let done = check(store, "--lock compliance --lock-for 30d").await.expect(0);
+        assert!(done.err.contains("until the lock of the probes ends"), "{}", done.err);
         for name in [
             "bucket",
             "difference to the server",

@@ -7,12 +7,14 @@ use super::super::wording::moment;
 use super::report::{Outcome, Row};
 use super::{Request, judge};
 use crate::clock::Clock;
+use crate::progress::Progress;
 use crate::s3::{
     Bucket, Deleted, Error, Hold, LockConfig, Mode, Put, PutOutcome, Stored, part_size,
 };
 
-/// How long the probe is locked, in seconds: long enough to see that it cannot be deleted.
-const LOCKED_FOR: u64 = 10;
+/// How long the probe is locked, in seconds: long enough to see that it cannot be deleted, on a
+/// store that is slow, too. No store that we know asks for more than the future.
+const LOCKED_FOR: u64 = 5;
 
 /// Where probes lie, below the prefix.
 const FOLDER: &str = "capvco-check/";
@@ -28,6 +30,7 @@ struct Probe<'a> {
     bucket: &'a Bucket,
     request: &'a Request,
     clock: &'a dyn Clock,
+    progress: &'a dyn Progress,
     key: String,
     mode: Option<Mode>,
     /// What the latest lock asked for is.
@@ -38,12 +41,18 @@ struct Probe<'a> {
 }
 
 /// Tries everything; takes some seconds more than the lock of its last probe.
-pub async fn probe(bucket: &Bucket, request: &Request, clock: &dyn Clock) -> Probed {
+pub async fn probe(
+    bucket: &Bucket,
+    request: &Request,
+    clock: &dyn Clock,
+    progress: &dyn Progress,
+) -> Probed {
     let unique = getrandom::u64().unwrap_or_default();
     let mut probe = Probe {
         bucket,
         request,
         clock,
+        progress,
         key: format!("{}{FOLDER}{unique:016x}", request.target.prefix),
         mode: None,
         lock: None,
@@ -288,7 +297,10 @@ impl Probe<'_> {
     async fn abort(&mut self) {
         let needed = "needed to leave nothing behind when a backup fails";
         let key = format!("{}-aborted", self.key);
+        // Nothing of it stays: its lock is not waited for.
+        let lock = self.lock;
         let put = self.wanted().await;
+        self.lock = lock;
         let Ok(mut upload) = self.bucket.upload(&key, &put, part_size::SMALLEST, 1).await else {
             return;
         };
@@ -335,6 +347,11 @@ impl Probe<'_> {
         if let Some((_, until)) = self.lock {
             #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit easily")]
             let wait = (until as f64 - self.now().await + 1.0).clamp(0.0, 60.0);
+            if wait > 0.0 {
+                self.progress.say(&format!(
+                    "waiting {wait:.0} s until the lock of the probes ends, to remove them"
+                ));
+            }
             self.clock.sleep(std::time::Duration::from_secs_f64(wait)).await;
         }
         let mut left = Vec::new();

@@ -19,6 +19,7 @@ pub use report::{CheckReport, Outcome, Row};
 use super::node::Given;
 use super::{Error, Identities, LockWish, Target};
 use crate::clock::Clock;
+use crate::progress::Progress;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -53,12 +54,13 @@ pub struct Request {
 pub async fn run(
     request: &Request,
     clock: Arc<dyn Clock>,
+    progress: Arc<dyn Progress>,
     cancel: &CancellationToken,
 ) -> Result<CheckReport, Error> {
     let work = async {
         let s3 = request.target.open(clock.clone()).await?;
         let node = request.etcd.look()?;
-        let probing = bucket::probe(&s3, request, clock.as_ref());
+        let probing = bucket::probe(&s3, request, clock.as_ref(), progress.as_ref());
         let asking = members::ask(&request.etcd, &node, &clock);
         let (stored, members) = futures_util::join!(probing, asking);
         let mut rows = stored.rows;
