@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capvco::backup::{
-    AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Mode, Recipients, S3Config,
-    Target, identities, own_cluster, recipients,
+    AskPassphrase, Checksum, Error, EtcdGiven, Identities, LockWish, Manifests, Mode, Recipients,
+    S3Config, Target, identities, own_cluster, recipients,
 };
 use capvco::cli::args::{duration, rate, stall_limit, time_limit};
 use capvco::cli::passphrase::{NoPassphrase, passphrase};
@@ -199,9 +199,10 @@ pub struct EtcdArgs {
     #[arg(long, value_name = "FILE", env = env::ETCDCTL_KEY)]
     key: Option<PathBuf>,
 
-    /// Where this node's static pods are described
-    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes/manifests")]
-    manifests: PathBuf,
+    /// Where this node's static pods are described; a folder that is named must have an etcd.yaml
+    /// [default: /etc/kubernetes/manifests]
+    #[arg(long, value_name = "DIR")]
+    manifests: Option<PathBuf>,
 
     /// How long a member may take to let us connect
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time_limit)]
@@ -216,7 +217,7 @@ impl EtcdArgs {
             ca: self.cacert.clone(),
             cert: self.cert.clone(),
             key: self.key.clone(),
-            manifests: self.manifests.clone(),
+            manifests: Manifests::new(self.manifests.clone()),
             dial_timeout: self.dial_timeout,
         }
     }

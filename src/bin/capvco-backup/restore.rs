@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use capvco::backup::Error;
 use capvco::backup::restore::{
     self, BUMP, Engine, MemberWish, Output, Request, Source, Version, Which, initial_cluster,
 };
+use capvco::backup::{Error, Manifests};
 use capvco::cli::args::Format;
 use capvco::cli::{OutputArgs, Session, env};
 use capvco::clock;
@@ -86,7 +86,10 @@ pub struct WhichArgs {
     #[arg(long, value_name = "ID", conflicts_with_all = ["at", "from"])]
     version_id: Option<String>,
 
-    /// The newest good one that is not of a later time, such as 2026-11-30T12:00:00Z
+    /// The newest good one whose snapshot was taken at this moment or before, such as
+    /// 2026-11-30T12:00:00Z: UTC unless said, a date alone is its midnight. What counts is when the
+    /// snapshot began, which is some minutes after the time in its name where nodes share a
+    /// schedule
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "from")]
     at: Option<Timestamp>,
 
@@ -171,9 +174,10 @@ struct MemberArgs {
     #[arg(long)]
     force: bool,
 
-    /// Where this node's static pods are described
-    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes/manifests")]
-    manifests: PathBuf,
+    /// Where this node's static pods are described; a folder that is named must have an etcd.yaml
+    /// [default: /etc/kubernetes/manifests]
+    #[arg(long, value_name = "DIR")]
+    manifests: Option<PathBuf>,
 }
 
 impl MemberArgs {
@@ -199,7 +203,7 @@ impl RestoreFlags {
             source: self.which.source(&self.s3, &self.cluster, session)?,
             output: self.output()?,
             pki: self.into.pki.clone(),
-            manifests: self.member.manifests.clone(),
+            manifests: Manifests::new(self.member.manifests.clone()),
             plan_only: self.into.plan,
             skip_hash_check: self.which.skip_hash_check,
             identity_files: self.identities.files().to_vec(),

@@ -94,6 +94,8 @@ pub struct ApiServer {
     /// Files named by `--audit-policy-file`, `--admission-control-config-file` and
     /// `--authentication-config`, `--authorization-config`.
     pub configs: Vec<PathBuf>,
+    /// `--secure-port`, where that is said.
+    pub secure_port: Option<String>,
 }
 
 /// The folders of a control plane's keys, as its manifests name files in them: the API server's,
@@ -171,6 +173,7 @@ fn read_api_server(text: &str, path: &Path) -> Result<ApiServer, Error> {
         encryption_config: flags.value("encryption-provider-config").map(PathBuf::from),
         client_ca: flags.value("client-ca-file").map(PathBuf::from),
         configs: named.iter().filter_map(|flag| flags.value(flag)).map(PathBuf::from).collect(),
+        secure_port: flags.value("secure-port").map(str::to_owned),
     })
 }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Error;
-use super::kubeadm::{self, ApiServer, EtcdNode};
+use super::Manifests;
+use super::kubeadm::{ApiServer, EtcdNode};
 use crate::etcd::Access;
 
 /// What the flags say.
@@ -19,7 +20,7 @@ pub struct Given {
     /// Its key.
     pub key: Option<PathBuf>,
     /// The folder of static pods.
-    pub manifests: PathBuf,
+    pub manifests: Manifests,
     /// How long a member may take to let us connect.
     pub dial_timeout: Duration,
 }
@@ -34,12 +35,14 @@ pub struct Node {
 }
 
 impl Given {
-    /// Looks at this machine's manifests. No file is no error; a damaged one is.
+    /// Looks at this machine's manifests. No file is no error, unless the folder was named; a
+    /// damaged one is.
     pub fn look(&self) -> Result<Node, Error> {
-        Ok(Node {
-            etcd: kubeadm::etcd(&self.manifests.join("etcd.yaml"))?,
-            api_server: kubeadm::api_server(&self.manifests.join("kube-apiserver.yaml"))?,
-        })
+        let api_server = self.manifests.api_server()?;
+        // The etcd of an API server may be elsewhere.
+        let elsewhere = api_server.is_some() && !self.endpoints.is_empty();
+        let etcd = if elsewhere { self.manifests.any_etcd() } else { self.manifests.etcd() };
+        Ok(Node { etcd: etcd?, api_server })
     }
 
     /// How to reach etcd: what the flags say, and what `node` says where they are silent.
@@ -80,7 +83,7 @@ mod tests {
             ca: None,
             cert: cert.map(PathBuf::from),
             key: cert.map(PathBuf::from),
-            manifests: "/nowhere".into(),
+            manifests: Manifests::default(),
             dial_timeout: Duration::from_secs(5),
         }
     }

@@ -125,7 +125,7 @@ async fn the_portal_gives_a_bucket_under_lock_and_two_keys() {
     assert_eq!((&*outcomes(&renewed)[4].1, &*outcomes(&renewed)[5].1), ("created", "created"));
     renewed.says("their files are: capvco-backup-rw, capvco-backup-r; to revoke one");
     // The keys serve a check.
-    let mut check = backup().words("check --output json --manifests /nowhere --no-encrypt");
+    let mut check = backup().words("check --output json --no-encrypt");
     for line in rw.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.split_once('=').unwrap();
         check = check.env(name, value);

@@ -12,7 +12,7 @@ use crate::support::scripted::{Answer, Scripted};
 async fn check(store: &S3, words: &str) -> Done {
     let recipients: Vec<String> = (0..2).map(|_| recipient()).collect();
     backup_at(store)
-        .words("check --output json --manifests /nowhere")
+        .words("check --output json")
         .words(words)
         .arg(format!("--recipient={}", recipients.join(",")))
         .run()
@@ -131,7 +131,7 @@ async fn wrong_keys_are_one_row_and_a_hint() {
     let done = check(&wrong, "").await.expect(1);
     assert!(done.err.contains("AWS_SECRET_ACCESS_KEY"), "{}", done.err);
     let nobody = backup_at(&store)
-        .words("check --manifests /nowhere --no-encrypt")
+        .words("check --no-encrypt")
         .env("AWS_ACCESS_KEY_ID", "")
         .env("AWS_SECRET_ACCESS_KEY", "")
         .env("HOME", "/nowhere")
@@ -151,7 +151,7 @@ async fn etcd_certificates_and_recipients_are_looked_at() {
     let etcd = Etcd::builder().tls(&tls).client_auth(&tls).start();
     let closed = format!("https://127.0.0.1:{}", crate::support::peers::port());
     let done = backup_at(&store)
-        .words("check --output json --lock none --manifests /nowhere")
+        .words("check --output json --lock none")
         .arg(format!("--endpoints={},{closed}", etcd.endpoint()))
         .arg(format!("--cacert={}", tls.arg("ca.crt")))
         .arg(format!("--cert={}", tls.arg("client.crt")))
@@ -167,7 +167,7 @@ async fn etcd_certificates_and_recipients_are_looked_at() {
     // Only somebody else failed.
     done.expect(4);
     let done = backup_at(&store)
-        .words("check --output json --lock none --manifests /nowhere --recipients-file /nowhere/r")
+        .words("check --output json --lock none --recipients-file /nowhere/r")
         .run()
         .await
         .expect(1);
@@ -180,7 +180,7 @@ async fn etcd_certificates_and_recipients_are_looked_at() {
     );
     made.expect(0);
     let done = backup_at(&store)
-        .words("check --output json --lock none --manifests /nowhere --recipient")
+        .words("check --output json --lock none --recipient")
         .arg(&own)
         .arg(format!("--identity={}", file.display()))
         .run()
@@ -220,7 +220,7 @@ async fn keys_and_endpoint_come_from_the_usual_files_too() {
     .unwrap();
     for profile in ["backup", "process"] {
         let done = backup()
-            .words("check --output json --lock none --no-encrypt --manifests /nowhere")
+            .words("check --output json --lock none --no-encrypt")
             .env("HOME", home.path())
             .env("AWS_PROFILE", profile)
             .env("AWS_EC2_METADATA_DISABLED", "true")
@@ -231,7 +231,7 @@ async fn keys_and_endpoint_come_from_the_usual_files_too() {
         is(&done, "bucket", "good", store.endpoint());
     }
     let done = backup_at(&store)
-        .words("check --output json --lock none --no-encrypt --manifests /nowhere")
+        .words("check --output json --lock none --no-encrypt")
         .env("CAPVCO_BACKUP_S3_ENDPOINT", "")
         .env("AWS_ENDPOINT_URL_S3", store.endpoint())
         .env("AWS_REGION", "us-east-1")
@@ -250,7 +250,7 @@ async fn a_proxy_of_the_environment_is_used_and_its_refusal_is_said() {
     ] {
         let before = proxy.asked().len();
         let done = backup()
-            .words("check --no-encrypt --manifests /nowhere --stall-timeout 2s")
+            .words("check --no-encrypt --stall-timeout 2s")
             .env("CAPVCO_BACKUP_S3_BUCKET", BUCKET)
             .env("CAPVCO_BACKUP_S3_ENDPOINT", endpoint)
             .env("AWS_ACCESS_KEY_ID", "a")

@@ -1,6 +1,6 @@
 //! `drill`: a backup proven by a real etcd, on real stores and files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -79,6 +79,22 @@ async fn a_file_of_others_is_proven_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn users_with_passwords_are_not_drilled_and_the_other_proof_is_named() {
+    let (desk, etcd) = (Desk::new(), Etcd::start_line("3.6"));
+    etcd.etcdctl(&["put", "a", "b"]);
+    for words in [&["user", "add", "root:secret"][..], &["role", "add", "root"]] {
+        etcd.etcdctl(words);
+    }
+    etcd.etcdctl(&["user", "grant-role", "root", "root"]);
+    etcd.etcdctl(&["auth", "enable"]);
+    let path = desk.path("snapshot.db");
+    etcd.etcdctl(&["--user", "root:secret", "snapshot", "save", path.to_str().unwrap()]);
+    let done = drill(backup(), &desk, "3.6").arg("--from").arg(&path).run().await.expect(3);
+    done.says("an etcd with users and passwords").says("capvco-backup verify");
+    assert!(is_empty(&desk.path("staging")), "nothing is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_start_is_said_with_the_end_of_its_log() {
     let (desk, etcd) = (Desk::new(), Etcd::start_line("3.6"));
     etcd.etcdctl(&["put", "a", "b"]);
@@ -90,7 +106,7 @@ async fn what_does_not_start_is_said_with_the_end_of_its_log() {
     };
     let old = from(&tool("etcd-3.5")).run().await.expect(3);
     old.says("etcd 3.5.35 may not be started on data of etcd 3.6.0");
-    from(Path::new("/no/etcd")).run().await.expect(3).says("there is no etcd at /no/etcd");
+    from(Path::new("/no/etcd")).run().await.expect(2).says("there is no etcd at /no/etcd");
     from(Path::new("/bin/true")).run().await.expect(3).says("does not say which version");
     // It says that it is etcd, and ends.
     let liar = desk.path("liar");
@@ -105,6 +121,57 @@ async fn what_does_not_start_is_said_with_the_end_of_its_log() {
     std::fs::write(&liar, script).unwrap();
     let done = from(&liar).words("--start-timeout 1s").run().await.expect(1);
     done.says("it does not serve after 1 s");
+    assert!(is_empty(&desk.path("staging")), "nothing is left");
+}
+
+/// An etcd that never serves and writes down who it is; all its words are seen from outside.
+fn stuck(desk: &Desk, name: &str) -> PathBuf {
+    let path = desk.path(name);
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec {etcd} --version\n\
+         echo $$ > {pid}.new && mv {pid}.new {pid}\nwhile :; do sleep 1; done\n",
+        etcd = tool("etcd-3.6").display(),
+        pid = path.with_extension("pid").display(),
+    );
+    std::fs::write(&path, script).unwrap();
+    assert!(Command::new("chmod").arg("755").arg(&path).status().unwrap().success());
+    path
+}
+
+/// Starts a drill that gets stuck; the id of its etcd.
+fn started(desk: &Desk, name: &str, from: &Path) -> (std::process::Child, String) {
+    let run = drill(backup(), desk, "3.6").env("CAPVCO_BACKUP_ETCD", stuck(desk, name));
+    let child = run.arg("--from").arg(from).spawn();
+    let pid = desk.path(name).with_extension("pid");
+    assert!(until(Duration::from_mins(1), || pid.exists()), "it begins");
+    (child, std::fs::read_to_string(pid).unwrap().trim().to_owned())
+}
+
+/// Whether a process lives; of one that only waits for its parent there is no command line.
+fn lives(id: &str) -> bool {
+    std::fs::read(Path::new("/proc").join(id).join("cmdline")).is_ok_and(|text| !text.is_empty())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_drill_left_is_ended_by_the_next_one_and_a_living_drill_is_not() {
+    let (desk, etcd) = (Desk::new(), Etcd::start_line("3.6"));
+    etcd.etcdctl(&["put", "a", "b"]);
+    let path = desk.path("snapshot.db");
+    etcd.etcdctl(&["snapshot", "save", path.to_str().unwrap()]);
+    let (mut dead, orphan) = started(&desk, "first", &path);
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let (alive, others) = started(&desk, "second", &path);
+    let folders = || std::fs::read_dir(desk.path("staging")).unwrap().count();
+    // The second one has found the first one's.
+    assert_eq!((folders(), lives(&orphan), lives(&others)), (1, false, true));
+    let third = drill(backup(), &desk, "3.6").arg("--from").arg(&path).run().await.expect(0);
+    assert!(!third.err.contains("was killed"), "{}", third.err);
+    assert_eq!((folders(), lives(&others)), (1, true));
+    let id = alive.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+    let ended = finish(alive).await.expect(1);
+    ended.says("a drill was killed and has left ").says(": it is removed");
     assert!(is_empty(&desk.path("staging")), "nothing is left");
 }
 

@@ -94,7 +94,6 @@ async fn whatever_the_mask_is_what_is_made_has_its_permissions() {
             .env("CAPVCO_BACKUP_S3_BUCKET", crate::support::peers::s3::BUCKET)
             .env("AWS_ACCESS_KEY_ID", store.access_key())
             .env("AWS_SECRET_ACCESS_KEY", store.secret_key())
-            .env("CAPVCO_BACKUP_MANIFESTS", "/nowhere")
             .words(words)
     };
     open("status --textfile").arg(at("x.prom")).run().await.expect(0);
@@ -126,7 +125,7 @@ async fn no_output_takes_the_place_of_what_is_no_file() {
     let identity = identity_file(&folder);
     for name in ["pipe", "link", "dangling"] {
         let restore = |flag: &str| {
-            let run = backup_at(&s3).env("CAPVCO_BACKUP_MANIFESTS", "/nowhere");
+            let run = backup_at(&s3);
             run.words("restore -i").arg(&identity).arg(flag).arg(at(name))
         };
         for program in [
@@ -167,7 +166,7 @@ async fn what_stands_where_a_restore_works_is_not_emptied() {
     std::fs::create_dir(at("victim")).unwrap();
     std::fs::write(at("victim/precious"), "x").unwrap();
     symlink(at("victim"), at(".etcd.capvco-restore")).unwrap();
-    let restore = backup().env("CAPVCO_BACKUP_MANIFESTS", "/nowhere").words("restore --from");
+    let restore = backup().words("restore --from");
     let restore = restore.arg(at("x.db")).words("--skip-hash-check --data-dir").arg(at("etcd"));
     let refused = restore.run().await.expect(3);
     refused.says(".etcd.capvco-restore").says("a symbolic link").says("remove it if nobody needs");
@@ -219,7 +218,7 @@ async fn no_more_is_unpacked_than_the_manifest_says() {
     let identity = identity_file(folder.path());
     let at = |name: &str| folder.path().join(name);
     let with = |words: &str| {
-        let run = backup_at(&store).env("CAPVCO_BACKUP_MANIFESTS", "/nowhere");
+        let run = backup_at(&store);
         run.words(words).arg("-i").arg(&identity)
     };
     let more = format!("more came than the {} bytes that its manifest says", manifest.db.size);
@@ -247,7 +246,7 @@ async fn on_a_disk_of(size: &str, script: &str) -> Option<crate::support::progra
     let script =
         format!("at={at}; backup={program_is}; mount -t tmpfs -o size={size} none $at; {script}");
     let run = program("unshare").words("-Urm sh -c").arg(script);
-    Some(run.env("CAPVCO_BACKUP_MANIFESTS", "/nowhere").run().await)
+    Some(run.run().await)
 }
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
@@ -360,7 +359,7 @@ async fn the_data_of_before_keeps_its_inode_and_the_place_is_never_empty() {
     std::fs::create_dir_all(at("etcd/member/snap")).unwrap();
     std::fs::write(at("etcd/member/snap/db"), "old").unwrap();
     let inode = std::fs::metadata(at("etcd")).unwrap().ino();
-    let restore = backup().env("CAPVCO_BACKUP_MANIFESTS", "/nowhere").words("restore --from");
+    let restore = backup().words("restore --from");
     let restore = restore.arg(at("x.db")).words("--skip-hash-check --data-dir").arg(at("etcd"));
     let mut child = { restore }.spawn();
     let mut absent = 0;

@@ -109,10 +109,8 @@ async fn a_node_means_its_own_cluster_after_a_restore() {
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let own = status[0]["Status"]["header"]["cluster_id"].as_u64().unwrap();
     shelf.store(&Backup::of(EARLY)).await;
-    let at_node = |words: &str| {
-        let program = backup_at(&store).env("ETCDCTL_ENDPOINTS", etcd.endpoint());
-        program.env("CAPVCO_BACKUP_MANIFESTS", "/nowhere").words(words)
-    };
+    let at_node =
+        |words: &str| backup_at(&store).env("ETCDCTL_ENDPOINTS", etcd.endpoint()).words(words);
     let none = at_node("status --cluster own").run().await.expect(1);
     none.says(&format!("there is no backup of cluster {} in", ClusterId(own)));
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();

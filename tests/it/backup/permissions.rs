@@ -65,7 +65,7 @@ async fn stored(bucket: &Bucket, lock: Option<(Mode, u64)>) -> String {
 }
 
 async fn check(user: &S3, words: &str) -> Done {
-    let program = backup_at(user).words("check --output json --manifests /nowhere --no-encrypt");
+    let program = backup_at(user).words("check --output json --no-encrypt");
     let done = program.words("--lock governance --lock-for 1d").words(words).run().await;
     assert!(!done.err.contains("`capvco-backup check`"), "it runs already: {}", done.err);
     done

@@ -70,6 +70,31 @@ async fn a_copy_opens_with_the_new_key_and_replaces_the_original() {
     let shut = backup_at(&store).words("verify").arg(name).arg("-i").arg(&old).run().await;
     shut.expect(1).says("none of the identities given (1) opens");
 
+    // Of the same backup each key restores the copy that it opens, and that is said.
+    let (stranger, _) = keygen(folder.path(), "stranger.txt");
+    let said =
+        format!("backup {name} is the newest, and no identity given opens it; backup {SLOT}");
+    for (number, (identity, code, source, says)) in [
+        (&new, 0, name, ""),
+        (&old, 0, SLOT, &said[..]),
+        (&stranger, 3, "", "none of the identities"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let db = folder.path().join(format!("db-{number}"));
+        let restore = backup_at(&store).words("restore -output json -i").arg(identity);
+        let done = restore.arg("--db").arg(&db).run().await.expect(code).says(says);
+        assert_eq!(db.exists(), code == 0);
+        if code == 0 {
+            assert_eq!(row(&done, 0)["source"], format!("backup {source}"));
+            assert!(done.err.contains("no identity given") != says.is_empty(), "{}", done.err);
+        }
+    }
+    let keys = backup_at(&store).words("restore -output json -i").arg(&old).arg("--pki");
+    let keys = keys.arg(folder.path().join("keys")).run().await.expect(0);
+    assert_eq!(row(&keys, 0)["source"], format!("backup {SLOT}"));
+
     let again = rekey(&store, "--all", &old, &[&public, &vault], 0).await;
     assert_eq!(
         (&row(&again, 0)["outcome"], &row(&again, 1)["outcome"]),

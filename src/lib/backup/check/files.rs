@@ -34,7 +34,7 @@ pub fn certificates(request: &Request, node: &Node, now: f64) -> Vec<Row> {
 
 /// What of the node goes along with a backup.
 pub fn keys(request: &Request, node: &Node) -> Vec<Row> {
-    let found = files(node, &request.etcd.manifests, request.pki_dir.as_deref());
+    let found = files(node, request.etcd.manifests.folder(), request.pki_dir.as_deref());
     let row = |outcome, detail: String| Row::new("node", "keys and manifests", outcome, detail);
     let plan = match snapshot::node_files::pki(request.include_pki, !request.no_encrypt, &found) {
         Ok(plan) => plan,

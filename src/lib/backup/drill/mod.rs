@@ -5,32 +5,32 @@
 //! step. The sum until it serves is what a real restore takes before anything else.
 
 mod compare;
+mod folder;
 mod report;
 mod server;
 mod tls;
 
-use std::fs::{DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 pub use report::{DrillReport, Outcome, Row};
 
 use self::compare::Expected;
+use self::folder::{Folder, sweep};
 use self::server::{Place, Server};
 use super::restore::find::{self, Found};
 use super::restore::{Request as Restore, Source, Verified, verified};
-use super::{Error, Identities};
+use super::{Error, Identities, Manifests};
 use crate::clock::Clock;
 use crate::etcd::Version;
 use crate::etcd::db::Db;
 use crate::etcd::restore::{Plan, prepare, write};
-use crate::fault::chain;
 use crate::progress::{Progress, Step};
 use crate::report::size;
 
@@ -104,13 +104,17 @@ async fn drill(
     progress: Arc<dyn Progress>,
 ) -> Result<DrillReport, Error> {
     let version = server::version(&request.etcd).await?;
+    let at = request.staging.clone().unwrap_or_else(tempfile::env::temp_dir);
+    for left in sweep(&at, &clock).await {
+        progress.warn(&left);
+    }
     let mut watch = Watch::start(Arc::clone(&clock));
-    let found = find::find(&request.source, Arc::clone(&clock)).await?;
     let with = request.identities.clone().unwrap_or_default();
-    find::try_keys(&found, &with).await?;
+    let found = find::find(&request.source, Arc::clone(&clock)).await?;
+    let found = find::opened(found, &with).await?;
     let mut rows = vec![Row::good("find", found.name.clone()).took(watch.step())];
-    let folder = folder(request, &found)?;
-    let staged = folder.path().join("staged.db");
+    let folder = folder(&at, &found)?;
+    let staged = folder.at("staged.db");
     let verified = verified(&found, &as_restore(request), &staged, &progress).await?;
     if verified.summary.auth_enabled {
         return Err(Error::declined(
@@ -126,12 +130,11 @@ async fn drill(
 
     progress.update(ITEM, Step::state("starting etcd"));
     let place = Place::find()?;
-    let data_dir = folder.path().join("data");
+    let data_dir = folder.data_dir();
     made(&place, version, &verified, (&staged, &data_dir)).await?;
     rows.push(Row::good("restore", "the data directory was made".to_owned()).took(watch.step()));
     let tls = tls::make(folder.path())?;
-    let log = folder.path().join("etcd.log");
-    let mut server = Server::start(&request.etcd, &data_dir, &place, &tls, log)?;
+    let mut server = Server::start(&request.etcd, &data_dir, &place, &tls, folder.at("etcd.log"))?;
     let client = server.serves(&place, &tls, &clock, request.start_timeout).await?;
     rows.push(Row::good("start", format!("etcd {version} serves it")).took(watch.step()));
     let total = watch.sum();
@@ -142,16 +145,15 @@ async fn drill(
     rows.push(Row::good("total", "from the first look until etcd serves".to_owned()).took(total));
     progress.finish(ITEM, "done");
     let warnings = found.remarks.iter().chain(&verified.unproven).cloned().collect();
-    Ok(DrillReport { rows, warnings, left_behind: removed(folder) })
+    Ok(DrillReport { rows, warnings, left_behind: folder.removed() })
 }
 
 /// A folder that is its owner's alone, with room for what will be in it.
-fn folder(request: &Request, found: &Found) -> Result<TempDir, Error> {
-    let at = request.staging.clone().unwrap_or_else(tempfile::env::temp_dir);
+fn folder(at: &Path, found: &Found) -> Result<Folder, Error> {
     let db = found.manifest.as_ref().map(|manifest| manifest.db.size).or(found.data.size());
     // Restored, and a snapshot of it; and etcd's own log.
     let needed = db.unwrap_or(0).saturating_mul(2).saturating_add(200 << 20);
-    let free = super::restore::free(&at)?;
+    let free = super::restore::free(at)?;
     if free < needed {
         return Err(Error::declined(
             format!(
@@ -163,10 +165,7 @@ fn folder(request: &Request, found: &Found) -> Result<TempDir, Error> {
             "name another place with --staging DIR",
         ));
     }
-    // tempfile leaves it to the mask of the process.
-    let alone = Permissions::from_mode(0o700);
-    let made = tempfile::Builder::new().prefix("capvco-drill-").permissions(alone).tempdir_in(&at);
-    made.map_err(|error| Error::file("make a folder in", &at, error))
+    Folder::make(at)
 }
 
 fn as_restore(request: &Request) -> Restore {
@@ -176,7 +175,7 @@ fn as_restore(request: &Request) -> Restore {
         identity_files: Vec::new(),
         output: None,
         pki: None,
-        manifests: PathBuf::new(),
+        manifests: Manifests::default(),
         plan_only: false,
         skip_hash_check: request.skip_hash_check,
     }
@@ -227,11 +226,4 @@ async fn made(
     let written = spawn_blocking(move || write(&prepared, &staged, &member)).await;
     let written = written.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()));
     written.map(drop).map_err(Error::doing("cannot make the data directory"))
-}
-
-/// The folder holds a whole control plane's secrets: that it is gone is checked.
-fn removed(folder: TempDir) -> Option<String> {
-    let path = folder.path().to_owned();
-    let error = folder.close().err()?;
-    Some(format!("{} is still there: {}", path.display(), chain(&error)))
 }

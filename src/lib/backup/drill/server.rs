@@ -74,7 +74,7 @@ pub async fn version(etcd: &Path) -> Result<Version, Error> {
     command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await;
     let output = output.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::not_found(
+        io::ErrorKind::NotFound => Error::asked(
             format!("there is no etcd at {}", etcd.display()),
             "a drill needs the etcd of the cluster's version or newer: --etcd FILE",
         ),

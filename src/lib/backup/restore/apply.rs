@@ -15,6 +15,7 @@ use super::place::{Now, is_live};
 use super::plan::{DataDir, cannot};
 use super::request::{Engine, Request};
 use super::staging::Staging;
+use super::twin::hinted;
 use crate::backup::Error;
 use crate::disk::{self, Draft};
 use crate::etcd::db::{Db, Summary, Trailer};
@@ -22,6 +23,7 @@ use crate::etcd::restore::{Prepared, prepare, write};
 use crate::progress::{Progress, Step};
 use crate::s3::Version;
 use crate::snapshot::archive::{Archive, Unpacked};
+use crate::snapshot::kind::Kind;
 use crate::snapshot::pack::Unpacker;
 use crate::snapshot::seal::Identities;
 
@@ -49,7 +51,8 @@ pub async fn verified(
     progress: &Arc<dyn Progress>,
 ) -> Result<Verified, Error> {
     let with = request.identities.clone().unwrap_or_default();
-    let fetched = fetch(found, &with, into, progress).await?;
+    let fetched = fetch(found, &with, into, progress).await;
+    let fetched = fetched.map_err(|error| hinted(found, error))?;
     let (proven, unproven) = trusted(found, &fetched, request.skip_hash_check)?;
     progress.update(ITEM, Step::state("verifying"));
     let path = into.to_owned();
@@ -349,12 +352,14 @@ pub async fn keys(found: &Found, with: &Identities) -> Result<Archive, Error> {
     let with = with.clone();
     let read = spawn_blocking(move || {
         let unpacker = Unpacker::new(io::Cursor::new(sealed), &with, &name)?;
+        let unpacker = unpacker.must_hold(Kind::Tar, &name)?;
         Archive::read(unpacker, &name)
     });
     let read = read.await.unwrap_or_else(|bug| std::panic::resume_unwind(bug.into_panic()));
     let recipients = found.manifest.as_ref().map(|manifest| manifest.recipients.clone());
     let named = |error: crate::snapshot::Error| error.encrypted_to(&recipients.unwrap_or_default());
-    read.map_err(named).map_err(Error::doing("cannot open the node's keys"))
+    let read = read.map_err(named).map_err(Error::doing("cannot open the node's keys"));
+    read.map_err(|error| hinted(found, error))
 }
 
 async fn sealed_keys(found: &Found) -> Result<Vec<u8>, Error> {

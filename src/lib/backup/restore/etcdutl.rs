@@ -11,6 +11,20 @@ use crate::etcd::restore::Plan;
 /// The most of what the tool says that is shown.
 const SHOWN: usize = 2000;
 
+/// Whether the tool is there, before anything is fetched for it.
+///
+/// # Errors
+/// It is not.
+pub fn look(tool: &Path) -> Result<(), Error> {
+    if tool.is_file() {
+        return Ok(());
+    }
+    Err(Error::asked(
+        format!("there is no etcdutl at {}", tool.display()),
+        "say where it is with --etcdutl FILE, or leave --engine etcdutl out",
+    ))
+}
+
 /// Runs `etcdutl snapshot restore` on a database without a trailer, which was verified already.
 ///
 /// # Errors

@@ -2,11 +2,12 @@
 //! it is fetched.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::request::{Source, Which};
+use super::twin::hinted;
 use crate::backup::choice::{Looked, contested, look, place, say_whose};
 use crate::backup::wording::moment;
 use crate::backup::{Error, Target};
@@ -40,6 +41,8 @@ pub struct Found {
     pub bucket: Option<Bucket>,
     /// What the user should know of the choice.
     pub remarks: Vec<String>,
+    /// The same backup for other keys, the newest first, where none was named.
+    pub twins: Vec<Found>,
 }
 
 /// Where data is.
@@ -79,7 +82,16 @@ impl Data {
 impl Found {
     pub(super) fn bare(name: String, data: Data) -> Self {
         let remarks = Vec::new();
-        Self { name, data, manifest: None, pki: None, keys_in: None, bucket: None, remarks }
+        Self {
+            name,
+            data,
+            manifest: None,
+            pki: None,
+            keys_in: None,
+            bucket: None,
+            remarks,
+            twins: Vec::new(),
+        }
     }
 }
 
@@ -98,7 +110,13 @@ pub async fn find(source: &Source, clock: Arc<dyn Clock>) -> Result<Found, Error
 }
 
 fn file(path: &Path) -> Result<Found, Error> {
-    let facts = std::fs::metadata(path).map_err(|error| Error::file("read", path, error))?;
+    let facts = std::fs::metadata(path).map_err(|error| match error.kind() {
+        // As with every other file that is named in vain.
+        ErrorKind::NotFound => {
+            Error::asked(format!("there is no file {}", path.display()), "look at --from")
+        }
+        _ => Error::file("read", path, error),
+    })?;
     if facts.is_dir() {
         return Err(Error::asked(
             format!("{} is a folder", path.display()),
@@ -145,6 +163,7 @@ async fn in_bucket(
             let mut found = of_record(&looked, entry, record)?;
             if matches!(which, Which::Newest | Which::At(_)) {
                 found.remarks.extend(passed_over(&looked, entry));
+                found.twins = twins(&looked, entry, record);
             }
             Ok(found)
         }
@@ -258,6 +277,7 @@ fn of_record(looked: &Looked, entry: &Entry, record: &Record) -> Result<Found, E
         pki: record.pki.clone(),
         keys_in: keys_in(looked, entry).filter(|_| record.pki.is_none()),
         bucket: Some(looked.bucket.clone()),
+        twins: Vec::new(),
     })
 }
 
@@ -265,6 +285,18 @@ fn of_record(looked: &Looked, entry: &Entry, record: &Record) -> Result<Found, E
 fn keys_in(looked: &Looked, entry: &Entry) -> Option<String> {
     let has = |other: &&Entry| other.good().is_some_and(|(record, _)| record.pki.is_some());
     looked.catalog.of(entry.cluster).find(has).map(|other| other.slot.to_string())
+}
+
+/// What `rekey` has made of the same snapshot, or made this one of.
+fn twins(looked: &Looked, entry: &Entry, record: &Record) -> Vec<Found> {
+    let Ok(ours) = &record.found else { return Vec::new() };
+    let others = looked.catalog.of(entry.cluster).filter(|other| other.slot != entry.slot);
+    let good = others.filter_map(|other| {
+        let (record, manifest) = other.good()?;
+        let same = manifest.db == ours.db && manifest.started == ours.started;
+        same.then(|| of_record(looked, other, record).ok()).flatten()
+    });
+    good.collect()
 }
 
 fn remarks(looked: &Looked, entry: &Entry, record: &Record) -> Vec<String> {
@@ -327,36 +359,70 @@ async fn object(
 
 fn nothing(looked: &Looked, which: &Which) -> Error {
     let what = match which {
-        Which::At(time) => format!("good backup of {} or before", moment(*time)),
+        Which::At(time) => format!("good backup that was taken at {} or before", moment(*time)),
         Which::Version(id) => format!("backup with an object of version {id}"),
         Which::Newest | Which::Object { .. } => "good backup".to_owned(),
     };
+    // The oldest stands last, also of one second.
+    let good = looked.catalog.entries.iter().rev().filter(|entry| entry.good().is_some());
+    if let (Which::At(_), Some(first)) = (which, good.min_by_key(|entry| entry.time())) {
+        let (name, taken) = (&first.slot, moment(first.time()));
+        let hint = "a backup counts by the moment of its snapshot, not by its name; --object NAME \
+                    takes one by its name";
+        let what = format!("{}: the earliest is {name}, taken at {taken}", looked.no(&what));
+        return Error::not_found(what, hint);
+    }
     Error::not_found(
         looked.no(&what),
         "`capvco-backup list --all-versions` shows what there is; check --s3-prefix and --cluster",
     )
 }
 
-/// Looks at the first bytes, and tries the keys on them.
+/// What was found, or the newest of its twins that a key opens.
 ///
 /// # Errors
 /// It is of another kind, or no key opens it, or it cannot be read.
-pub async fn try_keys(found: &Found, with: &Identities) -> Result<Kind, Error> {
+pub async fn opened(mut found: Found, with: &Identities) -> Result<Found, Error> {
+    let tried = try_keys(&found, with).await.map_err(|error| hinted(&found, error))?;
+    let Tried::WrongKey = tried else { return Ok(found) };
+    for mut twin in std::mem::take(&mut found.twins) {
+        if matches!(try_keys(&twin, with).await, Ok(Tried::Fits)) {
+            twin.remarks.push(format!(
+                "{} is the newest, and no identity given opens it; {} is the same backup for \
+                 other keys, and is taken",
+                found.name, twin.name
+            ));
+            return Ok(twin);
+        }
+    }
+    Err(wrong_key(&found, with))
+}
+
+/// What came of trying keys.
+enum Tried {
+    /// One fits, or none is needed.
+    Fits,
+    /// None fits.
+    WrongKey,
+}
+
+/// Looks at the first bytes, and tries the keys on them.
+async fn try_keys(found: &Found, with: &Identities) -> Result<Tried, Error> {
     let mut wanted = HEADER as u64;
     loop {
         let first = first_bytes(found, wanted).await?;
-        let Some(first) = first else { return Ok(Kind::Unknown) };
+        let Some(first) = first else { return Ok(Tried::Fits) };
         let kind = Kind::of(&first);
         let whole = found.data.size().is_some_and(|size| size <= first.len() as u64);
         match kind {
-            Kind::EtcdDb | Kind::Zstd => return Ok(kind),
+            Kind::EtcdDb | Kind::Zstd => return Ok(Tried::Fits),
             Kind::Age | Kind::ArmoredAge => {}
             found_kind => return Err(wrong_kind(found, found_kind)),
         }
         let opens = opens(found, &first, with)?;
         match opens {
-            Opens::Yes => return Ok(kind),
-            Opens::No => return Err(wrong_key(found, with)),
+            Opens::Yes => return Ok(Tried::Fits),
+            Opens::No => return Ok(Tried::WrongKey),
             Opens::NeedMore if whole || wanted >= LONGEST_HEADER => {
                 let error = crate::snapshot::Error::BadHeader { name: found.name.clone() };
                 return Err(cannot_open(found)(error));

@@ -1,16 +1,21 @@
 //! Which member this node becomes: what was said, what kubeadm wrote, etcd's defaults.
 
-use crate::backup::Error;
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use crate::backup::kubeadm::EtcdNode;
 use crate::backup::restore::request::MemberWish;
+use crate::backup::{Error, Manifests};
 use crate::etcd::Version;
-use crate::etcd::restore::Plan;
+use crate::etcd::restore::{Cluster, Plan};
 
 /// The plan for etcd's restore, and what the user should know of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// What the engine is told.
     pub plan: Plan,
+    /// The ids of the new cluster.
+    pub cluster: Cluster,
     /// Said before anything is done.
     pub warnings: Vec<String>,
 }
@@ -21,7 +26,7 @@ pub struct Member {
 /// restored would never serve.
 ///
 /// # Errors
-/// The version in the node's manifest is none.
+/// The version in the node's manifest is none, or the words contradict each other.
 pub fn decide(wish: &MemberWish, node: Option<&EtcdNode>, fresh: &str) -> Result<Member, Error> {
     let name = named(wish, node);
     let advertised = if wish.peer_urls.is_empty() {
@@ -44,14 +49,6 @@ pub fn decide(wish: &MemberWish, node: Option<&EtcdNode>, fresh: &str) -> Result
         Some(version) => Some(version),
         None => of_image(node)?,
     };
-    let mut warnings = Vec::new();
-    let others = node.map_or(0, |node| node.initial_cluster.len());
-    if wish.initial_cluster.is_empty() && others > 1 {
-        warnings.push(format!(
-            "etcd.yaml names {others} members; this restores one of a new cluster, which the \
-             others join afterwards (several at once: --initial-cluster)"
-        ));
-    }
     let plan = Plan {
         name,
         initial_cluster,
@@ -62,7 +59,106 @@ pub fn decide(wish: &MemberWish, node: Option<&EtcdNode>, fresh: &str) -> Result
         target_version,
         force: wish.force,
     };
-    Ok(Member { plan, warnings })
+    let cluster = plan.cluster().map_err(Error::doing("the member cannot be made"))?;
+    let warnings = node.map(|node| unlike(&plan, wish, node)).unwrap_or_default();
+    Ok(Member { plan, cluster, warnings })
+}
+
+/// What the user should know where no etcd.yaml says who this node is.
+#[must_use]
+pub fn unknown(wish: &MemberWish, plan: &Plan, manifests: &Manifests) -> Option<String> {
+    let told = |said: bool, what: String| (!said).then_some(what);
+    let in_cluster = !wish.initial_cluster.is_empty();
+    let name = told(wish.name.is_some() || in_cluster, format!("is called {:?}", plan.name));
+    let urls = plan.advertise_peer_urls.join(", ");
+    let urls = told(
+        !wish.peer_urls.is_empty() || in_cluster,
+        format!("has the peer URL {urls}, by which no other machine reaches it"),
+    );
+    let guesses: Vec<String> = [name, urls].into_iter().flatten().collect();
+    if guesses.is_empty() {
+        return None;
+    }
+    let unchecked = "; whether your etcd is too old for the data is not checked (--etcd-version)";
+    Some(format!(
+        "there is no etcd.yaml in {}, so the member {}{}; if its manifests were moved away, say \
+         --manifests DIR, else --name and --initial-advertise-peer-urls",
+        manifests.folder().display(),
+        guesses.join(" and "),
+        if wish.etcd_version.is_none() { unchecked } else { "" },
+    ))
+}
+
+/// Each difference between etcd.yaml, with which etcd will be started, and what was asked.
+fn unlike(plan: &Plan, wish: &MemberWish, node: &EtcdNode) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut differs = |what: &str, theirs: &str, ours: &str| {
+        all.push(format!("etcd.yaml says {what} {theirs}, and this restore makes it {ours}"));
+    };
+    if node.name != plan.name {
+        differs("--name", &node.name, &plan.name);
+    }
+    if !node.peer_urls.is_empty() && !same(&node.peer_urls, &plan.advertise_peer_urls) {
+        let ours = plan.advertise_peer_urls.join(",");
+        differs("--initial-advertise-peer-urls", &node.peer_urls.join(","), &ours);
+    }
+    for name in names(&node.initial_cluster).into_iter().filter(|name| **name != plan.name) {
+        let (theirs, ours) =
+            (urls_of(name, &node.initial_cluster), urls_of(name, &wish.initial_cluster));
+        if !ours.is_empty() && !same(&theirs, &ours) {
+            differs(&format!("the peer URL of {name} is"), &theirs.join(","), &ours.join(","));
+        }
+    }
+    all.extend(left_out(wish, node));
+    if node.version.is_none() && wish.etcd_version.is_none() {
+        all.push(format!(
+            "the image in etcd.yaml ({}) does not tell its version: whether it is too old for the \
+             data is not checked (--etcd-version)",
+            node.image
+        ));
+    }
+    all
+}
+
+/// Members that etcd.yaml names and the new cluster does not have.
+fn left_out(wish: &MemberWish, node: &EtcdNode) -> Option<String> {
+    let theirs = names(&node.initial_cluster);
+    if wish.initial_cluster.is_empty() {
+        return (theirs.len() > 1).then(|| {
+            format!(
+                "etcd.yaml names {} members; this restores one of a new cluster, which the others \
+                 join afterwards (several at once: --initial-cluster)",
+                theirs.len()
+            )
+        });
+    }
+    let ours = names(&wish.initial_cluster);
+    let lost: Vec<&str> = theirs.difference(&ours).copied().collect();
+    (!lost.is_empty()).then(|| {
+        format!("etcd.yaml names {}, which --initial-cluster does not have", lost.join(", "))
+    })
+}
+
+fn names(cluster: &[(String, String)]) -> BTreeSet<&str> {
+    cluster.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+fn same(one: &[String], other: &[String]) -> bool {
+    one.iter().collect::<BTreeSet<_>>() == other.iter().collect()
+}
+
+/// A warning where etcd.yaml has another data directory than the one that is restored.
+#[must_use]
+pub fn elsewhere(node: &EtcdNode, data_dir: &Path) -> Option<String> {
+    let theirs = std::fs::canonicalize(&node.data_dir).unwrap_or_else(|_| node.data_dir.clone());
+    (theirs != data_dir).then(|| {
+        format!(
+            "etcd.yaml says --data-dir {}, and this restore makes {}: etcd starts on what is in \
+             the former",
+            node.data_dir.display(),
+            data_dir.display()
+        )
+    })
 }
 
 fn named(wish: &MemberWish, node: Option<&EtcdNode>) -> String {

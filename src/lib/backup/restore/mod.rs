@@ -15,6 +15,7 @@ mod procedure;
 mod report;
 mod request;
 mod staging;
+mod twin;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,8 +36,9 @@ use self::place::Place;
 use self::plan::{DataDir, Into, Plan, Seen};
 use self::procedure::Facts;
 use super::Error;
-use super::kubeadm::{self, EtcdNode};
-use super::wording::at;
+use super::kubeadm::EtcdNode;
+use super::node::Node;
+use super::wording::{at, moment};
 use crate::clock::Clock;
 use crate::progress::Progress;
 use crate::report::shell_word;
@@ -66,18 +68,18 @@ async fn restore(
 ) -> Result<RestoreReport, Error> {
     let begun = clock.elapsed();
     let now = at(clock.unix());
-    let node = kubeadm::etcd(&request.manifests.join("etcd.yaml"))?;
-    let seen = look(request, node.as_ref(), now)?;
-    let found = find::find(&request.source, Arc::clone(&clock)).await?;
-    let plan = plan::decide(request, &found, seen, now)?;
+    let node = node(request)?;
+    let seen = look(request, node.etcd.as_ref(), now)?;
     let with = request.identities.clone().unwrap_or_default();
-    if request.output.is_some() {
-        find::try_keys(&found, &with).await?;
-    }
+    let found = find::find(&request.source, Arc::clone(&clock)).await?;
+    // A file for --pki alone is an archive, which is tried where it is read.
+    let keys_alone = request.output.is_none() && found.manifest.is_none();
+    let found = if keys_alone { found } else { find::opened(found, &with).await? };
+    let plan = plan::decide(request, &found, seen, now)?;
     for warning in &plan.warnings {
         progress.warn(warning);
     }
-    let context = Context { request, found: &found, plan: &plan, node: node.as_ref() };
+    let context = Context { request, found: &found, plan: &plan, node: &node };
     if request.plan_only {
         return Ok(context.planned());
     }
@@ -92,6 +94,14 @@ async fn restore(
     Ok(report)
 }
 
+/// This machine's manifests; only a data directory depends on them.
+fn node(request: &Request) -> Result<Node, Error> {
+    let Some(Output::DataDir { .. }) = request.output else { return Ok(Node::default()) };
+    // Of the API server only the port is wanted, and most have the usual one.
+    let api_server = request.manifests.api_server().unwrap_or_default();
+    Ok(Node { etcd: request.manifests.etcd()?, api_server })
+}
+
 /// Looks at where the restore goes.
 fn look(request: &Request, node: Option<&EtcdNode>, now: Timestamp) -> Result<Seen, Error> {
     match &request.output {
@@ -102,9 +112,16 @@ fn look(request: &Request, node: Option<&EtcdNode>, now: Timestamp) -> Result<Se
             let free = place::free(parent.unwrap_or(Path::new(".")))?;
             Ok(Seen::File { taken, free })
         }
-        Some(Output::DataDir { path, member: wish, .. }) => {
+        Some(Output::DataDir { path, member: wish, engine }) => {
+            if let Engine::Etcdutl(tool) = engine {
+                etcdutl::look(tool)?;
+            }
+            let mut member = member::decide(wish, node, &fresh_token(now)?)?;
             let place = Place::look(path)?;
-            let member = member::decide(wish, node, &fresh_token(now)?)?;
+            member.warnings.extend(match node {
+                Some(node) => member::elsewhere(node, &place.path),
+                None => member::unknown(wish, &member.plan, &request.manifests),
+            });
             Ok(Seen::DataDir(place, Box::new(member)))
         }
     }
@@ -127,7 +144,7 @@ struct Context<'a> {
     request: &'a Request,
     found: &'a Found,
     plan: &'a Plan,
-    node: Option<&'a EtcdNode>,
+    node: &'a Node,
 }
 
 impl Context<'_> {
@@ -140,6 +157,7 @@ impl Context<'_> {
             object,
             version_id,
             cluster: find::cluster(self.found).map(|id| id.to_string()),
+            taken: manifest.map(|manifest| moment(manifest.started)),
             revision: manifest.map(|manifest| manifest.revision),
             db_size: manifest.map(|manifest| manifest.db.size),
             sha256: manifest.map(|manifest| manifest.db.sha256.clone()),
@@ -182,6 +200,11 @@ impl Context<'_> {
             _ => Ok(None),
         };
         let mut row = self.row("restored");
+        if let (Some(archive), Some(folder)) = (&archive, &self.request.pki) {
+            let files: Vec<&Path> = archive.files().collect();
+            row.pki_files = Some(files.len());
+            row.remains.push(procedure::keys(folder, &files));
+        }
         match &self.plan.into {
             Into::Keys => {
                 keys()?;
@@ -201,7 +224,7 @@ impl Context<'_> {
                 row.member = Some(new_member(dir, Some(placed.prepared.revision)));
                 let lowest = Some(placed.prepared.lowest_etcd);
                 let facts = self.facts(dir, lowest, placed.aside.as_deref());
-                row.remains = procedure::after(&facts);
+                row.remains.extend(procedure::after(&facts));
                 let warnings = tell(&mut row, &placed.verified);
                 Ok(RestoreReport { warnings, left_behind: placed.left, ..Self::report(row) })
             }
@@ -215,8 +238,9 @@ impl Context<'_> {
         aside: Option<&'b Path>,
     ) -> Facts<'b> {
         Facts {
-            node: self.node,
-            manifests: &self.request.manifests,
+            node: self.node.etcd.as_ref(),
+            manifests: self.request.manifests.folder(),
+            api: procedure::own_api(self.node),
             data_dir: &dir.place.path,
             aside,
             plan: &dir.member.plan,
@@ -272,8 +296,8 @@ fn new_member(dir: &DataDir, revision: Option<i64>) -> NewMember {
     let plan = &dir.member.plan;
     NewMember {
         name: plan.name.clone(),
-        id: format!("{:016x}", dir.cluster.member_id),
-        cluster_id: format!("{:016x}", dir.cluster.id),
+        id: format!("{:016x}", dir.member.cluster.member_id),
+        cluster_id: format!("{:016x}", dir.member.cluster.id),
         token: plan.token.clone(),
         revision,
     }

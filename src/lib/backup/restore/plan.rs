@@ -13,7 +13,6 @@ use crate::backup::wording::moment;
 use crate::disk;
 use crate::etcd::Version;
 use crate::etcd::db::TRAILER;
-use crate::etcd::restore::Cluster;
 use crate::report::size;
 use crate::snapshot::manifest::Manifest;
 
@@ -65,8 +64,6 @@ pub struct DataDir {
     pub aside: Option<PathBuf>,
     /// Which member.
     pub member: Box<Member>,
-    /// The ids of the new cluster.
-    pub cluster: Cluster,
     /// Who makes it.
     pub engine: Engine,
 }
@@ -141,12 +138,11 @@ fn data_dir(
         Engine::Etcdutl(_) => database(found).saturating_mul(2).saturating_add(BESIDE_DB),
     };
     room(needed, &place.path, place.free)?;
-    let cluster = member.plan.cluster().map_err(Error::doing("the member cannot be made"))?;
     if let Some(needs) = found.manifest.as_ref().and_then(needs) {
         member.plan.guard(needs).map_err(Error::doing(cannot(found)))?;
     }
     let aside = (place.now == Now::Etcd).then(|| aside(&place, now));
-    Ok(DataDir { place, aside, member, cluster, engine })
+    Ok(DataDir { place, aside, member, engine })
 }
 
 /// `cannot restore backup X`, for errors.
@@ -262,8 +258,8 @@ fn data_dir_steps(dir: &DataDir) -> Vec<String> {
     all.push(format!(
         "make member {} ({:x}) of the new cluster {:x} in {}{who}",
         plan.name,
-        dir.cluster.member_id,
-        dir.cluster.id,
+        dir.member.cluster.member_id,
+        dir.member.cluster.id,
         dir.place.staging().display()
     ));
     if let Some(bump) = plan.bump.filter(|_| plan.mark_compacted) {
@@ -304,6 +300,7 @@ mod tests {
             keys_in: None,
             bucket: None,
             remarks: Vec::new(),
+            twins: Vec::new(),
         }
     }
 
@@ -322,7 +319,7 @@ mod tests {
             identity_files: Vec::new(),
             output: Some(Output::DataDir { path, member, engine: Engine::Native }),
             pki: None,
-            manifests: "/m".into(),
+            manifests: crate::backup::Manifests::default(),
             plan_only: false,
             skip_hash_check: false,
         }

@@ -2,13 +2,15 @@
 //!
 //! The order is that of the papers on kubeadm 1.36: the control plane stands still, one etcd
 //! starts, then the API server, then everybody who remembers revisions (kubernetes/kubernetes
-//! issues 107457, 118501, 131115).
+//! issues 107457, 118501, 131115). The API server is asked at this node's own address: the one
+//! of the cluster may be carried by a static pod that waits for it, as kube-vip is.
 
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::backup::kubeadm::{EtcdNode, MANIFESTS};
+use crate::backup::node::Node;
 use crate::etcd::Version;
 use crate::etcd::restore::Plan;
 use crate::report::shell_word;
@@ -22,6 +24,10 @@ pub struct Step {
     pub commands: Vec<String>,
 }
 
+/// Shows what of a control plane runs. Not all that is called `kube-…`: kube-proxy goes on.
+const RUNNING: &str =
+    "crictl ps --name '^(etcd|kube-apiserver|kube-controller-manager|kube-scheduler)$'";
+
 fn step(what: impl Into<String>, commands: &[&str]) -> Step {
     Step { what: what.into(), commands: commands.iter().map(|text| (*text).to_owned()).collect() }
 }
@@ -31,6 +37,8 @@ fn step(what: impl Into<String>, commands: &[&str]) -> Step {
 pub struct Facts<'a> {
     /// This node as kubeadm made it, if it did.
     pub node: Option<&'a EtcdNode>,
+    /// The URL of this node's own API server, where that is known.
+    pub api: Option<String>,
     /// The folder in which its manifest was found.
     pub manifests: &'a Path,
     /// The data directory.
@@ -47,6 +55,19 @@ pub struct Facts<'a> {
     pub lowest: Option<Version>,
 }
 
+/// The URL of this node's own API server: where its etcd member is reached, on its own port.
+#[must_use]
+pub fn own_api(node: &Node) -> Option<String> {
+    let beyond = |url: &&String| {
+        !["127.", "localhost", "[::1]"].iter().any(|own| url.contains(&format!("//{own}")))
+    };
+    let url = node.etcd.as_ref()?.client_urls.iter().find(beyond)?;
+    let (_, rest) = url.split_once("://")?;
+    let (host, _) = rest.split('/').next()?.rsplit_once(':')?;
+    let port = node.api_server.as_ref().and_then(|server| server.secure_port.as_deref());
+    Some(format!("https://{host}:{}", port.unwrap_or("6443")))
+}
+
 /// What must be done before: only where nothing was done yet.
 #[must_use]
 pub fn before(facts: &Facts<'_>) -> Vec<Step> {
@@ -58,22 +79,52 @@ pub fn before(facts: &Facts<'_>) -> Vec<Step> {
     };
     if facts.manifests != Path::new(MANIFESTS) {
         return vec![step(
-            "make sure that no etcd and no API server of the old cluster runs, on any node",
-            &["crictl ps | grep -E 'etcd|kube-'"],
+            "make sure that nothing of the old control plane runs, on any node: this must show \
+             nothing",
+            &[RUNNING],
         )];
     }
     vec![
         step(
-            "on every control-plane node: stop the control plane, and wait until nothing of it \
-             runs (the kubelet looks every 20 s)",
+            "on every control-plane node: stop the control plane, and wait until the last command \
+             shows nothing (the kubelet looks every 20 s)",
             &[
                 "mkdir -p /root/manifests",
                 "mv /etc/kubernetes/manifests/*.yaml /root/manifests/",
-                "crictl ps | grep -E 'etcd|kube-'",
+                RUNNING,
             ],
         ),
         step("run this command again, without --plan, with --manifests /root/manifests", &[]),
     ]
+}
+
+/// What is to be done with a node's keys: they are never put where something uses them.
+#[must_use]
+pub fn keys(folder: &Path, files: &[&Path]) -> Step {
+    let usual = Path::new("etc/kubernetes");
+    let (usual, others): (Vec<&Path>, Vec<&Path>) =
+        files.iter().partition(|file| file.starts_with(usual));
+    let from = shell_word(&folder.display().to_string());
+    let mut commands = Vec::new();
+    if !usual.is_empty() {
+        commands.push(format!("cp -a {from}/etc/kubernetes/* /etc/kubernetes/"));
+    }
+    let copy = |file: &&Path| {
+        let path = file.display();
+        format!(
+            "install -D -m 0600 {} {}",
+            shell_word(&format!("{}/{path}", folder.display())),
+            shell_word(&format!("/{path}"))
+        )
+    };
+    commands.extend(others.iter().map(copy));
+    Step {
+        what: format!(
+            "on a new machine, before anything is started: copy what is below {} to its own place",
+            folder.display()
+        ),
+        commands,
+    }
 }
 
 /// What must be done after.
@@ -157,11 +208,11 @@ fn kubeadm(facts: &Facts<'_>, node: &EtcdNode) -> Vec<Step> {
             ],
         ),
         step(
-            "then the API server, then the rest",
+            "then the rest at once: what carries the API's address, such as kube-vip, waits for \
+             the API server and it for nothing but etcd",
             &[
-                &moved("kube-apiserver.yaml"),
-                "until kubectl --kubeconfig /etc/kubernetes/admin.conf get --raw /readyz; do sleep 2; done",
                 &moved("*.yaml"),
+                &format!("until {} get --raw /readyz; do sleep 2; done", kubectl(facts)),
             ],
         ),
         step(
@@ -169,10 +220,16 @@ fn kubeadm(facts: &Facts<'_>, node: &EtcdNode) -> Vec<Step> {
              restart the kubelet; then whatever keeps a cache",
             &[
                 "systemctl restart kubelet",
-                "kubectl -n kube-system rollout restart daemonset,deployment",
+                &format!("{} -n kube-system rollout restart daemonset,deployment", kubectl(facts)),
             ],
         ),
     ]
+}
+
+/// `kubectl`, as it works on this node before the cluster's address does.
+fn kubectl(facts: &Facts<'_>) -> String {
+    let server = facts.api.as_ref().map(|url| format!(" --server {url}")).unwrap_or_default();
+    format!("kubectl --kubeconfig /etc/kubernetes/admin.conf{server}")
 }
 
 fn start(facts: &Facts<'_>) -> Step {
@@ -197,9 +254,17 @@ fn last(facts: &Facts<'_>) -> Step {
     let kept = facts.aside.map(|aside| {
         format!("; keep {} until somebody has confirmed that everything is there", aside.display())
     });
+    let command = match facts.node {
+        Some(_) => "systemctl start capvco-backup.service",
+        None => "capvco-backup snapshot",
+    };
     step(
-        format!("take a new backup at once{}", kept.unwrap_or_default()),
-        &["capvco-backup snapshot"],
+        format!(
+            "take a new backup at once, with the schedule's settings (a key that may only read \
+             cannot){}",
+            kept.unwrap_or_default()
+        ),
+        &[command],
     )
 }
 
@@ -229,6 +294,7 @@ mod tests {
     fn facts<'a>(node: Option<&'a EtcdNode>, plan: &'a Plan, manifests: &'a str) -> Facts<'a> {
         Facts {
             node,
+            api: Some("https://10.0.0.1:6443".to_owned()),
             manifests: Path::new(manifests),
             data_dir: Path::new("/var/lib/etcd"),
             aside: Some(Path::new("/var/lib/etcd.bak-1")),
@@ -250,6 +316,8 @@ mod tests {
         let facts = facts(Some(&node), &plan, MANIFESTS);
         let stop = text(&before(&facts));
         assert!(stop.contains("mv /etc/kubernetes/manifests/*.yaml /root/manifests/"), "{stop}");
+        let running = "\ncrictl ps --name '^(etcd|kube-apiserver|kube-controller-manager|";
+        assert!(stop.contains(running), "{stop}");
         let rest = text(&after(&facts));
         for part in [
             "start etcd (etcd:3.6.8-0)",
@@ -257,11 +325,54 @@ mod tests {
             "curl -fs http://127.0.0.1:2381/health",
             "systemctl restart kubelet",
             "keep /var/lib/etcd.bak-1",
-            "capvco-backup snapshot",
+            "mv /root/manifests/*.yaml /etc/kubernetes/manifests/",
+            "until kubectl --kubeconfig /etc/kubernetes/admin.conf --server https://10.0.0.1:6443 get",
+            "--server https://10.0.0.1:6443 -n kube-system rollout",
+            "systemctl start capvco-backup.service",
         ] {
             assert!(rest.contains(part), "{part}: {rest}");
         }
         assert!(!rest.contains("on the other nodes"));
+    }
+
+    #[test]
+    fn keys_are_copied_to_where_they_were() {
+        for (files, commands) in [
+            (
+                &["etc/kubernetes/pki/ca.key"][..],
+                &["cp -a '/a b'/etc/kubernetes/* /etc/kubernetes/"][..],
+            ),
+            (&["etc/enc.yaml"], &["install -D -m 0600 '/a b/etc/enc.yaml' /etc/enc.yaml"]),
+            (&[], &[]),
+        ] {
+            let files: Vec<&Path> = files.iter().map(Path::new).collect();
+            assert_eq!(keys(Path::new("/a b"), &files).commands, commands, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn the_api_server_is_asked_at_this_nodes_own_address() {
+        use crate::backup::kubeadm::ApiServer;
+        for (urls, port, want) in [
+            (&["https://10.0.0.11:2379"][..], None, Some("https://10.0.0.11:6443")),
+            (
+                &["https://127.0.0.1:2379", "https://[fd00::1]:2379/"],
+                None,
+                Some("https://[fd00::1]:6443"),
+            ),
+            (&["https://10.0.0.11:2379"], Some("7443"), Some("https://10.0.0.11:7443")),
+            (&["https://localhost:2379", "https://[::1]:2379"], None, None),
+            (&[], None, None),
+        ] {
+            let client_urls = urls.iter().map(|url| (*url).to_owned()).collect();
+            let secure_port = port.map(str::to_owned);
+            let node = Node {
+                etcd: Some(EtcdNode { client_urls, ..EtcdNode::default() }),
+                api_server: Some(ApiServer { secure_port, ..ApiServer::default() }),
+            };
+            assert_eq!(own_api(&node).as_deref(), want, "{urls:?}");
+        }
+        assert_eq!(own_api(&Node::default()), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a restore says: one object for programs, a page for people.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -22,6 +22,8 @@ pub struct Row {
     pub version_id: Option<String>,
     /// The cluster that the backup is of, where that is known.
     pub cluster: Option<String>,
+    /// When its snapshot was taken, which is what `--at` compares with.
+    pub taken: Option<String>,
     /// The revision of the backup.
     pub revision: Option<i64>,
     /// Bytes of the database.
@@ -43,8 +45,10 @@ pub struct Row {
     pub moved_to: Option<PathBuf>,
     /// The database file that was made.
     pub db_file: Option<PathBuf>,
-    /// The folder of the node's keys, and how many files.
+    /// The folder of the node's keys.
     pub pki: Option<PathBuf>,
+    /// How many files they are, once that is known.
+    pub pki_files: Option<usize>,
     /// The new member.
     pub member: Option<NewMember>,
     /// What was, or will be, done.
@@ -147,6 +151,7 @@ impl Row {
             ("object", self.object.clone()),
             ("version", self.version_id.clone()),
             ("of cluster", self.cluster.clone()),
+            ("taken", self.taken.clone()),
             ("revision", self.revision.map(|revision| revision.to_string())),
             ("database", self.db_size.map(|bytes| self.database(bytes))),
             ("proven by", Some(self.proven.join("; ")).filter(|text| !text.is_empty())),
@@ -154,7 +159,7 @@ impl Row {
             ("data dir", self.data_dir.as_ref().map(text)),
             ("old data", self.moved_to.as_ref().map(text)),
             ("file", self.db_file.as_ref().map(text)),
-            ("keys", self.pki.as_ref().map(text)),
+            ("keys", self.pki.as_ref().map(|path| self.keys(path))),
         ];
         all.extend(optional.into_iter().filter_map(|(name, fact)| Some((name, fact?))));
         if let Some(member) = &self.member {
@@ -165,6 +170,11 @@ impl Row {
         }
         all.extend(self.seconds.map(|seconds| ("took", format!("{seconds:.1} s"))));
         all
+    }
+
+    fn keys(&self, path: &Path) -> String {
+        let files = self.pki_files.map(|files| format!("{files} files below "));
+        format!("{}{}", files.unwrap_or_default(), path.display())
     }
 
     fn database(&self, bytes: u64) -> String {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use crate::backup::{Error, Target};
+use crate::backup::{Error, Manifests, Target};
 use crate::etcd::Version;
 use crate::snapshot::seal::Identities;
 
@@ -26,7 +26,7 @@ pub struct Request {
     /// Where the node's keys are unpacked, if they are wanted.
     pub pki: Option<PathBuf>,
     /// The folder of static pods, which says what this node is.
-    pub manifests: PathBuf,
+    pub manifests: Manifests,
     /// Only say what would be done.
     pub plan_only: bool,
     /// Take data that carries no SHA-256 of etcd's and is not encrypted either.
@@ -56,7 +56,7 @@ pub enum Source {
 pub enum Which {
     /// The newest good one.
     Newest,
-    /// The newest good one that is not of a later time.
+    /// The newest good one whose snapshot began at this moment or before.
     At(Timestamp),
     /// The one of this name, as `list` shows it, or the object of this key; of several versions
     /// this one.
@@ -200,7 +200,7 @@ mod tests {
             identity_files: Vec::new(),
             output: Some(output),
             pki: None,
-            manifests: "/m".into(),
+            manifests: Manifests::default(),
             plan_only: false,
             skip_hash_check: false,
         }

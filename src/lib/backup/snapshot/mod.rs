@@ -12,7 +12,7 @@ pub(in crate::backup) mod locked;
 pub(in crate::backup) mod node_files;
 pub(in crate::backup) mod observe;
 pub(in crate::backup) mod pipeline;
-mod pki;
+pub(in crate::backup) mod pki;
 pub(in crate::backup) mod place;
 pub mod plan;
 pub mod report;

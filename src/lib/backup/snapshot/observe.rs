@@ -58,7 +58,7 @@ pub struct Store {
 pub async fn observe(request: &Request, clock: &Arc<dyn Clock>) -> Result<Observed, Error> {
     let machine = request.etcd.look()?;
     let mut warnings = Vec::new();
-    let files = files(&machine, &request.etcd.manifests, request.pki_dir.as_deref());
+    let files = files(&machine, request.etcd.manifests.folder(), request.pki_dir.as_deref());
     check_out(request)?;
     let access = request.etcd.access(&machine);
     let (seen, store) = try_join(members(&access, clock), store(request, clock)).await?;

@@ -42,10 +42,13 @@ fn pack_now(paths: &[PathBuf], layers: &Layers) -> Result<Packed, Error> {
     Ok(Packed { bytes: bytes.into(), sha256, remarks: found.remarks })
 }
 
+/// What the name of a node's keys ends with, behind that of the database.
+pub const ENDING: &str = ".pki.tar.zst.age";
+
 /// Where keys lie beside a local copy of the database.
 pub fn beside(copy: &Path) -> PathBuf {
     let mut name = copy.file_name().unwrap_or_default().to_owned();
-    name.push(".pki.tar.zst.age");
+    name.push(ENDING);
     copy.with_file_name(name)
 }
 

@@ -209,7 +209,7 @@ pub(super) mod tests {
                 ca: None,
                 cert: None,
                 key: None,
-                manifests: "/nowhere".into(),
+                manifests: crate::backup::Manifests::default(),
                 dial_timeout: Duration::from_secs(5),
             },
             store: Some(Target::new(Config::new("b"), "etcd").unwrap()),

@@ -82,6 +82,12 @@ impl Archive {
         &self.entries
     }
 
+    /// The paths of its files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = self.entries.iter().filter(|entry| entry.content.is_some());
+        files.map(|entry| entry.path.as_path())
+    }
+
     /// Writes it all below `folder`, which may exist.
     ///
     /// Nothing is overwritten and no link is followed below `folder`: a file that is there with

@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{from_bucket, from_file, names, restored};
+use super::{for_people, from_bucket, from_file, names, restored};
 use crate::backup::snapshot::{Desk, named, row};
 use crate::support::peers::etcd::Etcd;
 use crate::support::peers::s3::Versitygw;
+use crate::support::program::backup;
 
 const PLANTED: &str = "planted-private-key";
 
@@ -40,7 +41,8 @@ async fn a_nodes_keys_come_back_with_their_modes_and_never_over_others() {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode, "{name}");
     }
     // Again is nothing new; another content stops everything, the database too.
-    restored(from_bucket(&desk, &s3).arg("--pki").arg(&into).run().await);
+    let again = restored(from_bucket(&desk, &s3).arg("--pki").arg(&into).run().await);
+    assert_eq!(again["pkiFiles"], 3);
     std::fs::write(below.join("ca.key"), "another").unwrap();
     let data_dir = desk.path("place/etcd");
     std::fs::create_dir(desk.path("place")).unwrap();
@@ -53,8 +55,19 @@ async fn a_nodes_keys_come_back_with_their_modes_and_never_over_others() {
     let here = row(&here.run().await.expect(0));
     let local = std::path::PathBuf::from(here["pkiKey"].as_str().unwrap());
     let again = desk.path("again");
-    restored(from_file(&desk, &local).arg("--pki").arg(&again).run().await);
+    let page = for_people(backup(), &desk).arg("--from").arg(&local).arg("--pki").arg(&again);
+    let page = page.run().await.expect(0).out;
+    for part in ["3 files below ", "copy what is below ", "/ca.key /"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     assert_eq!(names(&again), names(&into));
+    // The other half of the backup is named, whichever way round.
+    let (half, other) = (desk.path("copy"), desk.path("other"));
+    let wrong = from_file(&desk, &half).arg("--pki").arg(&other).run().await.expect(2);
+    wrong.says("is a database of etcd, not a tar archive").says("copy.pki.tar.zst.age");
+    let wrong = from_file(&desk, &local).arg("--db").arg(&other).run().await.expect(2);
+    wrong.says("is a tar archive, not a database").says("--pki DIR; the database is ");
+    assert!(!other.exists());
     let both = from_file(&desk, &local).arg("--pki").arg(&again).arg("--db").arg(desk.path("x"));
     both.run().await.expect(2).says("not both");
 }

@@ -46,6 +46,71 @@ async fn a_kubeadm_node_needs_no_words_about_itself() {
     into().run().await.expect(3).says("etcd 3.5.24 may not be started on data of etcd 3.6");
     std::fs::write(manifests.join("etcd.yaml"), "spec: [").unwrap();
     into().run().await.expect(3);
+    // Moved away, and forgotten to be said where to.
+    std::fs::remove_file(manifests.join("etcd.yaml")).unwrap();
+    into().run().await.expect(3).says("there is no etcd.yaml in ");
+    let snapshot = lab.desk.snapshot(&lab.etcd, &lab.s3);
+    let snapshot = snapshot.env("CAPVCO_BACKUP_MANIFESTS", &manifests).run().await.expect(3);
+    snapshot.says("there is no etcd.yaml in ");
+    // An API server may have its etcd elsewhere.
+    let server = "spec: {containers: [{name: kube-apiserver, command: [kube-apiserver]}]}";
+    std::fs::write(manifests.join("kube-apiserver.yaml"), server).unwrap();
+    let snapshot = lab.desk.snapshot(&lab.etcd, &lab.s3).words("--slot 1d --include-pki=false");
+    snapshot.env("CAPVCO_BACKUP_MANIFESTS", &manifests).run().await.expect(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_nothing_tells_of_is_not_made_in_silence() {
+    let lab = Lab::new("3.6").await;
+    let into = |words: &str| {
+        lab.restore().words(words).words("--plan --data-dir").arg(lab.desk.path("etcd"))
+    };
+    let done = into("").run().await.expect(0);
+    for part in [
+        "there is no etcd.yaml in /etc/kubernetes/manifests",
+        "is called \"default\" and has the peer URL http://localhost:2380",
+        "is not checked (--etcd-version)",
+        "say --manifests DIR",
+    ] {
+        assert!(done.err.contains(part), "{part}: {}", done.err);
+    }
+    let said = "--name a --initial-advertise-peer-urls http://10.0.0.1:2380";
+    let done = into(said).run().await.expect(0);
+    assert!(!done.err.contains("etcd.yaml"), "{}", done.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_is_held_against_the_manifest_that_etcd_starts_from() {
+    let lab = Lab::new("3.6").await;
+    let (manifests, url) = (lab.desk.path("manifests"), "https://10.0.0.1:2380");
+    manifest(&manifests, "cp-1", url, "3.6.8-0");
+    let data_dir = lab.desk.path("etcd");
+    let into = |words: &str| {
+        let restore = lab.restore().env("CAPVCO_BACKUP_MANIFESTS", &manifests).words(words);
+        restore.words("--initial-cluster-token t --plan --data-dir").arg(&data_dir)
+    };
+    let other = "http://127.0.0.1:1";
+    for (words, says) in [
+        (String::new(), "etcd.yaml says --data-dir /var/lib/etcd, and this restore makes"),
+        ("--name x".to_owned(), "etcd.yaml says --name cp-1, and this restore makes it x"),
+        (
+            format!("--initial-advertise-peer-urls {other}"),
+            "--initial-advertise-peer-urls https://10.0.0.1:2380, and this restore makes it http:",
+        ),
+        (format!("--initial-cluster cp-1={other},cp-2=http://b:1"), "makes it http://127.0.0.1:1"),
+        (format!("--initial-cluster cp-1={url},cp-2={other}"), "the peer URL of cp-2 is https:"),
+        (format!("--initial-cluster cp-1={url},cp-3={other}"), "etcd.yaml names cp-2, which"),
+    ] {
+        into(&words).run().await.expect(0).says(says);
+    }
+    let quiet = format!("--initial-cluster cp-1={url},cp-2=https://10.0.0.2:2380");
+    let done = into(&quiet).run().await.expect(0);
+    assert!(!done.err.contains("--name") && !done.err.contains("peer"), "{}", done.err);
+    // Words that contradict each other are known before anybody is asked.
+    let far = |words: &str| into(words).words("--s3-endpoint http://127.0.0.1:1");
+    let wrong = format!("--initial-cluster cp-1={url} --initial-advertise-peer-urls {other}");
+    far(&wrong).run().await.expect(2).says("127.0.0.1:1");
+    far("--name cp-9 --initial-cluster a=http://a:1").run().await.expect(2).says("no member");
 }
 
 /// A command line, typed into a shell that has the bucket's keys and no other settings.

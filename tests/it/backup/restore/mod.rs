@@ -60,10 +60,7 @@ fn plain(program: Program, desk: &Desk) -> Program {
 
 /// The same with a page in place of an object.
 fn for_people(program: Program, desk: &Desk) -> Program {
-    program
-        .env("CAPVCO_BACKUP_IDENTITY", desk.path("one.txt"))
-        .env("CAPVCO_BACKUP_MANIFESTS", "/nowhere")
-        .words("restore")
+    program.env("CAPVCO_BACKUP_IDENTITY", desk.path("one.txt")).words("restore")
 }
 
 /// The hash of all key-values, how many keys live, and the revision.

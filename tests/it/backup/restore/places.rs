@@ -98,7 +98,6 @@ fn bounded(lab: &Lab, blocks: u64) -> Program {
         .env("AWS_SECRET_ACCESS_KEY", lab.s3.secret_key())
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("CAPVCO_BACKUP_IDENTITY", lab.desk.path("one.txt"))
-        .env("CAPVCO_BACKUP_MANIFESTS", "/nowhere")
         .arg("-c")
         .arg(words)
         .arg("sh")
@@ -146,7 +145,6 @@ async fn a_file_system_of_its_own_is_restored_from_inside_and_a_small_one_is_ref
             ("AWS_ACCESS_KEY_ID", lab.s3.access_key()),
             ("AWS_SECRET_ACCESS_KEY", lab.s3.secret_key()),
             ("AWS_EC2_METADATA_DISABLED", "true"),
-            ("CAPVCO_BACKUP_MANIFESTS", "/nowhere"),
         ] {
             command = command.env(name, value);
         }

@@ -68,13 +68,25 @@ async fn a_backup_is_named_by_time_name_key_or_version() {
         ("--object", "20200101T000000Z", "there is no backup 20200101T000000Z"),
         ("--object", "etcd/no/such.db", "there is no object etcd/no/such.db"),
         ("--version-id", "no-such-version", "no backup with an object of version"),
-        ("--at", "2020-01-01T00:00:00Z", "no good backup of 2020-01-01T00:00:00Z or before"),
+        (
+            "--at",
+            "2020-01-01T00:00:00Z",
+            "no good backup that was taken at 2020-01-01T00:00:00Z or before",
+        ),
     ] {
         let path = lab.desk.path("none");
         let done = lab.restore().arg(option).arg(value).arg("--db").arg(&path).run().await;
         done.expect(3).says(says);
         assert!(!path.exists());
     }
+    let early =
+        lab.restore().words("--at 2020-01-01 --plan").arg("--db").arg(lab.desk.path("none"));
+    let said = format!("the earliest is {}, taken at {}", name(&first), text(&first, "taken"));
+    early.run().await.expect(3).says("2020-01-01T00:00:00Z or before").says(&said);
+    // To the second: the moment that the report tells is enough.
+    let at = lab.restore().arg("--at").arg(text(&first, "taken")).arg("--db");
+    let exact = restored(at.arg(lab.desk.path("exact")).run().await);
+    assert_eq!(exact["taken"], first["taken"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,15 +122,23 @@ async fn whose_data_is_restored_is_never_guessed() {
     let lab = Lab::new("3.6").await;
     let other = Etcd::builder().line("3.6").arg("--initial-cluster-token=other").start();
     other.etcdctl(&["put", "a", "b"]);
+    // Of another second than the first one.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     lab.desk.snapshot(&other, &lab.s3).run().await.expect(0);
     let path = lab.desk.path("db");
     let done = lab.restore().arg("--db").arg(&path).run().await.expect(3);
     assert!(!path.exists());
-    let done = done.says("there are backups of 2 clusters").says("hint: say --cluster ");
-    let start = done.err.find("--cluster ").unwrap() + "--cluster ".len();
-    let id = &done.err[start..][..16];
-    let done = lab.restore().arg("--cluster").arg(id).arg("--db").arg(&path).run().await;
-    assert_eq!(restored(done)["cluster"], id);
+    let done = done.says("there are backups of 2 clusters");
+    let hint = done.err.split("--cluster ").skip(1);
+    let ids: Vec<&str> = hint.map(|rest| &rest[..16]).collect();
+    assert_eq!(ids.len(), 2, "{}", done.err);
+    // The newest is named first: after a restore it is that of the cluster that lives.
+    for (id, key) in ids.iter().zip([1, 300]) {
+        let path = lab.desk.path(id);
+        let done = lab.restore().arg("--cluster").arg(id).arg("--db").arg(&path).run().await;
+        let row = restored(done);
+        assert_eq!((&row["cluster"], &row["liveKeys"]), (&(*id).into(), &key.into()));
+    }
 }
 
 /// The snapshot that etcd's own tools take, and the same in every dress.
@@ -219,7 +239,7 @@ async fn the_etcdutl_engine_makes_the_same_cluster_as_ours() {
     assert_eq!(seen[0], seen[1]);
     let done = lab.restore().words("--engine etcdutl --etcdutl /no/tool --data-dir");
     let data_dir = lab.desk.path("none");
-    done.arg(&data_dir).run().await.expect(3).says("cannot run /no/tool");
+    done.arg(&data_dir).run().await.expect(2).says("there is no etcdutl at /no/tool");
     assert!(!data_dir.exists());
     let failing = lab.restore().words("--engine etcdutl --etcdutl /bin/false --data-dir");
     failing.arg(&data_dir).run().await.expect(1).says("/bin/false failed");

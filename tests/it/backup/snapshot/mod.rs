@@ -61,7 +61,6 @@ impl Desk {
     fn of(&self, endpoints: &str, s3: &S3) -> Program {
         backup_at(s3)
             .env("CAPVCO_BACKUP_RECIPIENT", self.recipients.join(","))
-            .env("CAPVCO_BACKUP_MANIFESTS", "/nowhere")
             .env("CAPVCO_BACKUP_PKI_DIR", "/nowhere")
             .env("CAPVCO_BACKUP_NODE", "cp-1")
             .env("ETCDCTL_ENDPOINTS", endpoints)

@@ -13,7 +13,6 @@ use crate::support::program::{Program, backup};
 fn instead(desk: &Desk, etcd: &Etcd) -> Program {
     backup()
         .env("CAPVCO_BACKUP_RECIPIENT", desk.recipients.join(","))
-        .env("CAPVCO_BACKUP_MANIFESTS", "/nowhere")
         .env("ETCDCTL_ENDPOINTS", etcd.endpoint())
         .words("snapshot -output json")
 }

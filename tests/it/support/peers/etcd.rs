@@ -278,7 +278,8 @@ impl Etcd {
     #[track_caller]
     pub fn try_etcdctl(&self, args: &[&str]) -> Done {
         let mut command = clean(tool(&tool_name("etcdctl", &self.built.line)));
-        command.arg("--endpoints").arg(self.endpoint());
+        // A hash over gigabytes takes longer than its 5 s on a machine that does much else.
+        command.arg("--command-timeout=60s").arg("--endpoints").arg(self.endpoint());
         if self.built.line == "3.4" {
             command.env("ETCDCTL_API", "3");
         }
