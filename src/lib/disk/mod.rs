@@ -4,7 +4,7 @@
 //! words for users.
 //!
 //! **Invariants:** nothing is read without a bound, because a device has no end and a pipe may
-//! have no beginning ([`open`], [`read`], [`read_file`]); nothing with secrets in it is ever open
+//! have no beginning ([`open`], [`read()`], [`read_file`]); nothing with secrets in it is ever open
 //! to others ([`create`]); what others wait for gets its name when it is whole, and never takes
 //! the place of what is no regular file ([`Draft`]).
 //!
