@@ -23,7 +23,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-#[tokio::main(flavor = "current_thread")]
+#[tokio::main]
 async fn main() -> Result<(), Failed> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -26,11 +26,6 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn sleep(&self, time: Duration) -> Sleep;
 }
 
-/// Keeps this thread, which must have nothing else to do, from running for a moment.
-pub fn nap(time: Duration) {
-    std::thread::sleep(time);
-}
-
 /// The machine's own clock.
 #[derive(Debug)]
 pub struct System {

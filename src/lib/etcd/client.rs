@@ -7,13 +7,13 @@ use prost::Message;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
-use tonic::{Request, Status as Refusal, Streaming};
+use tonic::{Request, Status as Refusal};
 use tonic_prost::ProstCodec;
 
 use super::access::Access;
 use super::error::{Error, Kind};
 use super::receive::Malformed;
-use super::stream::{self, SnapshotStream};
+use super::stream::SnapshotStream;
 use super::{probe, trouble, wire};
 use crate::clock::Clock;
 
@@ -268,31 +268,29 @@ impl Client {
         Ok(reply.header.unwrap_or_default().revision)
     }
 
-    /// Begins a snapshot of this member, which fails when no byte comes for `idle`. It comes
-    /// over a connection of its own.
+    /// Begins a snapshot of this member, which fails when no byte comes for `idle`.
     ///
     /// # Errors
     /// As all calls.
     pub async fn snapshot(&self, idle: Duration) -> Result<SnapshotStream, Error> {
-        let (access, url, clock) =
-            (Arc::clone(&self.access), self.url.clone(), Arc::clone(&self.clock));
-        let again = Arc::clone(&clock);
-        stream::read(self.url.clone(), idle, clock, move || async move {
-            let client = Self::connect(&access, &url, again).await?;
-            client.snapshot_call().await
-        })
-        .await
-    }
-
-    async fn snapshot_call(&self) -> Result<Streaming<wire::SnapshotResponse>, Error> {
         let operation = SnapshotStream::OPERATION;
         let path = PathAndQuery::from_static("/etcdserverpb.Maintenance/Snapshot");
-        let mut grpc = self.ready(operation).await?;
-        let request = Request::new(wire::Empty {});
-        match grpc.server_streaming(request, path, ProstCodec::default()).await {
-            Ok(reply) => Ok(reply.into_inner()),
-            Err(status) => Err(self.refused(operation, &status).await),
-        }
+        let begin = async {
+            let mut grpc = self.ready(operation).await?;
+            let request = Request::new(wire::Empty {});
+            let reply = grpc.server_streaming(request, path, ProstCodec::default()).await;
+            match reply {
+                Ok(reply) => Ok(reply),
+                Err(status) => Err(self.refused(operation, &status).await),
+            }
+        };
+        let stream = tokio::select! {
+            stream = begin => stream?,
+            () = self.clock.sleep(idle) => {
+                return Err(Error::new(operation, &self.url, Kind::Stalled(idle)));
+            }
+        };
+        Ok(SnapshotStream::new(stream.into_inner(), self.url.clone(), idle, self.clock.clone()))
     }
 
     /// What a broken rule of the protocol is, as an error of this member.

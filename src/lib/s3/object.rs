@@ -170,7 +170,7 @@ impl Bucket {
 
     async fn is_ahead(&self, until: u64) -> bool {
         let now = self.server_time().await.unwrap_or_else(|_| self.clock().unix());
-        #[allow(clippy::cast_precision_loss, reason = "seconds since 1970 fit easily")]
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit easily")]
         let until = until as f64;
         until > now - 1.0
     }

@@ -23,7 +23,7 @@ impl Pace {
     pub fn new(rate: u64) -> Self {
         let rate = rate.max(1);
         let chunk = usize::try_from(rate / 8).unwrap_or(CHUNK).clamp(1, CHUNK);
-        #[allow(clippy::cast_precision_loss, reason = "nobody limits to petabytes a second")]
+        #[expect(clippy::cast_precision_loss, reason = "nobody limits to petabytes a second")]
         Self { rate: rate as f64, chunk, paid: Mutex::default() }
     }
 
@@ -36,7 +36,7 @@ impl Pace {
     pub fn draw(&self, bytes: usize, now: Duration) -> Duration {
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
         let start = (*paid).max(now.saturating_sub(SAVED));
-        #[allow(clippy::cast_precision_loss, reason = "a chunk is small")]
+        #[expect(clippy::cast_precision_loss, reason = "a chunk is small")]
         let costs = Duration::from_secs_f64(bytes as f64 / self.rate);
         *paid = start + costs;
         paid.saturating_sub(now)

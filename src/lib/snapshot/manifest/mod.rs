@@ -149,7 +149,7 @@ impl Lock {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
 fn mode<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(mode.as_str())
 }

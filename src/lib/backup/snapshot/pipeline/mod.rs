@@ -41,6 +41,10 @@ use crate::snapshot::pack::Layers;
 /// The parts between etcd and the bucket, in bytes.
 pub const QUEUE: u64 = 40 << 20;
 
+/// How much is handed on at once, in bytes: waking a thread for every message of 32 KiB costs as
+/// much as compressing it.
+const BATCH: usize = 512 << 10;
+
 /// Batches between two stages.
 const SHORT: usize = 2;
 
@@ -145,9 +149,7 @@ impl Pipeline {
             first = messages.next() => first.map_err(Cause::Etcd)?,
             () = cancel.cancelled() => return Err(Cause::Interrupted.into()),
         };
-        let announced = first.as_ref().and_then(|batch| batch.first());
-        let total =
-            announced.map_or(0, |chunk| chunk.remaining.saturating_add(chunk.blob.len() as u64));
+        let total = first.as_ref().map_or(0, |chunk| chunk.remaining + chunk.blob.len() as u64);
         let (whole, known) = oneshot::channel();
         let (delivery, parts) = bound.map(|bound| queue(bound, total, known)).unzip();
 
@@ -275,17 +277,23 @@ struct Watch {
 impl Watch {
     async fn read(
         self,
-        first: Option<Vec<Chunk>>,
+        first: Option<Chunk>,
         mut messages: Messages,
         to: mpsc::Sender<Item<Chunk>>,
         cancel: CancellationToken,
     ) -> Result<(), Broken> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         let mut next = first;
-        while let Some(batch) = next {
-            if let Some(last) = batch.last() {
-                self.tell(last.remaining);
+        while let Some(chunk) = next {
+            bytes += chunk.blob.len();
+            let left = chunk.remaining;
+            batch.push(chunk);
+            // Blank messages are a failure that is to be seen soon, however many they are.
+            if bytes >= BATCH || batch.len() >= BATCH >> 10 {
+                self.tell(left);
+                self.hand_on(Item::Pieces(std::mem::take(&mut batch)), &to, &cancel).await?;
+                bytes = 0;
             }
-            self.hand_on(Item::Pieces(batch), &to, &cancel).await?;
             next = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Broken::Interrupted),
@@ -293,6 +301,8 @@ impl Watch {
                 next = messages.next() => next.map_err(Broken::Etcd)?,
             };
         }
+        self.tell(0);
+        self.hand_on(Item::Pieces(batch), &to, &cancel).await?;
         self.hand_on(Item::End, &to, &cancel).await?;
         self.progress.update(ITEM, Step::state("storing the rest"));
         Ok(())
