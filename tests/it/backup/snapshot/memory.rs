@@ -9,13 +9,15 @@ use crate::support::peers::fill::Values;
 use crate::support::peers::s3::Versitygw;
 use crate::support::program::finish;
 
-/// What the program may hold at most, in KiB.
-const MOST: u64 = 96 << 10;
+/// What the program may hold at most, in KiB: the 96 MiB that are promised, without the pages of
+/// its own file. Those are a third of the whole here and a tenth in a release, whose whole memory
+/// `make bench` holds against the promise.
+const MOST: u64 = 76 << 10;
 
-/// The most that a process has held so far, in KiB.
-fn peak(id: u32) -> Option<u64> {
+/// What a process holds at this moment, in KiB, without the pages of files.
+fn held(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
@@ -32,9 +34,9 @@ async fn a_large_database_into_a_slow_store_takes_no_more_memory_than_allowed() 
     let id = child.id();
     let watch = tokio::task::spawn_blocking(move || {
         let mut most = 0;
-        while let Some(now) = peak(id) {
+        while let Some(now) = held(id) {
             most = now.max(most);
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(5));
         }
         most
     });
