@@ -10,7 +10,8 @@
 //!
 //! **First storey**, one outside world each: [`vco`] speaks the cloud's API, [`s3`] keeps objects
 //! under lock, [`etcd`] streams a member's state and knows its files; [`snapshot`] is what lies
-//! between the last two: a backup at rest, sealed, described and found again.
+//! between the last two: a backup at rest, sealed, described and found again. [`api`] is what
+//! Kubernetes knows of us: kinds, conditions, reasons.
 //!
 //! **Second storey**, the tools: [`publish`] brings a node image into many locations,
 //! [`resolve`] finds it again, [`backup`] brings etcd into object storage and back.
@@ -19,6 +20,7 @@
 //!
 //! **The door**: [`cli`] holds everything that a terminal needs.
 
+pub mod api;
 pub mod backup;
 pub mod cli;
 pub mod clock;

@@ -334,7 +334,10 @@ fn ended_while_asked(folder: &Path, key: &Path, signal: &str) -> String {
     // In a group of its own, as `timeout` makes one by default, a program may not ask the terminal.
     let command = format!("timeout --foreground 60 sh {}", script.display());
     let mut terminal = Command::new("script");
-    terminal.env("SHELL", "/bin/sh").args(["-q", "-c", &command, "/dev/null"]).stdin(std::process::Stdio::piped());
+    terminal
+        .env("SHELL", "/bin/sh")
+        .args(["-q", "-c", &command, "/dev/null"])
+        .stdin(std::process::Stdio::piped());
     let output = terminal.output().expect("script of util-linux is there");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
