@@ -129,6 +129,27 @@ text_id!(
     ObjectspaceId,
     "objectspace"
 );
+text_id!(
+    /// A server pool of a cloudspace: opaque text.
+    ServerPoolId,
+    "server pool"
+);
+text_id!(
+    /// A host in a server pool: opaque text.
+    HostId,
+    "host"
+);
+text_id!(
+    /// A load balancer of a cloudspace: opaque text.
+    LoadBalancerId,
+    "load balancer"
+);
+text_id!(
+    /// A port forward of a cloudspace: opaque text; changing the forward may change it
+    /// (vco-api.md 7.1, PU).
+    PortForwardId,
+    "port forward"
+);
 number_id!(
     /// An image of a location.
     ImageId,
@@ -139,6 +160,57 @@ number_id!(
     VmId,
     "vm"
 );
+number_id!(
+    /// A disk of a location.
+    DiskId,
+    "disk"
+);
+
+/// How Kubernetes names a machine of this cloud: `vco://<location>/<vm id>`. There is one form,
+/// for ever: nodes and machines are matched by it as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProviderId {
+    /// Where the machine is; a VM's number alone says nothing.
+    pub location: Location,
+    /// The machine.
+    pub vm: VmId,
+}
+
+impl fmt::Display for ProviderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vco://{}/{}", self.location, self.vm)
+    }
+}
+
+impl FromStr for ProviderId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let why = "is not of the form vco://<location>/<vm id>";
+        let bad = || BadId { kind: "provider id", text: text.chars().take(80).collect(), why };
+        let (location, vm) =
+            text.strip_prefix("vco://").and_then(|rest| rest.split_once('/')).ok_or_else(bad)?;
+        let location = location.parse().map_err(|_| bad())?;
+        let id = Self { location, vm: vm.parse().map_err(|_| bad())? };
+        // Another spelling of the number would be another name to Kubernetes.
+        if id.to_string() == text { Ok(id) } else { Err(bad()) }
+    }
+}
+
+impl TryFrom<String> for ProviderId {
+    type Error = BadId;
+
+    fn try_from(text: String) -> Result<Self, BadId> {
+        text.parse()
+    }
+}
+
+impl From<ProviderId> for String {
+    fn from(id: ProviderId) -> Self {
+        id.to_string()
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -153,5 +225,27 @@ mod tests {
         }
         let error = "x1".parse::<VmId>().unwrap_err();
         assert_eq!(error.to_string(), "vm \"x1\" is no whole number");
+    }
+
+    #[test]
+    fn a_provider_id_has_one_form() {
+        let id: ProviderId = "vco://be-mac-dc01-001/7".parse().unwrap();
+        assert_eq!((id.location.as_str(), id.vm), ("be-mac-dc01-001", VmId(7)));
+        assert_eq!(id.to_string(), "vco://be-mac-dc01-001/7");
+        for bad in [
+            "",
+            "7",
+            "vco:///7",
+            "vco://be-1",
+            "vco://be-1/",
+            "vco://be-1/07",
+            "vco://be-1/+7",
+            "vco://be-1/7/8",
+            "vco://be 1/7",
+            "VCO://be-1/7",
+            "aws://be-1/7",
+        ] {
+            assert!(bad.parse::<ProviderId>().is_err(), "{bad}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A call as the rest of the room describes it: what, about what, and how it may be treated.
 
 use std::fmt::Display;
+use std::str::FromStr;
 
 use serde_json::Value;
 
@@ -172,6 +173,18 @@ impl Reply {
         wire::rows(&self.json, key).ok_or_else(|| self.garbled("it holds no list"))
     }
 
+    /// What a create's reply names under one of these keys, `result` and a bare text included.
+    ///
+    /// # Errors
+    /// [`Kind::Garbled`], the outcome unknown: it was accepted, so something may be there that
+    /// nobody knows the name of.
+    pub fn created<T: FromStr>(&self, keys: &[&str]) -> Result<T, Error> {
+        let named = wire::created_text(&self.json, keys);
+        named.and_then(|name| name.parse().ok()).ok_or_else(|| {
+            self.garbled("it does not name what was made").with_outcome_unknown(true)
+        })
+    }
+
     /// An error about the reply's content.
     pub fn garbled(&self, why: &str) -> Error {
         let message = format!("{why}: {}", wire::excerpt(&self.body));
@@ -194,6 +207,35 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_create_that_names_nothing_has_an_unknown_outcome() {
+        let reply = |json: Value| Reply {
+            operation: "create it",
+            target: String::new(),
+            etag: None,
+            body: json.to_string().into_bytes(),
+            json,
+        };
+        for (body, named) in [
+            (json!({"vm_id": 7}), Some(7)),
+            (json!({"id": "7"}), Some(7)),
+            (json!({"result": {"vm_id": "7"}}), Some(7)),
+            (json!("7"), Some(7)),
+            (json!(7), Some(7)),
+            (json!({"success": true}), None),
+            (json!({"vm_id": null}), None),
+            (json!(null), None),
+            (json!(true), None),
+            (json!([]), None),
+        ] {
+            match reply(body.clone()).created::<u64>(&["vm_id", "id"]) {
+                Ok(id) => assert_eq!(Some(id), named, "{body}"),
+                Err(error) => assert!(error.outcome_unknown() && named.is_none(), "{body}"),
+            }
+        }
+    }
 
     #[test]
     fn a_name_that_would_lead_elsewhere_is_not_sent() {

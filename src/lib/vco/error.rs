@@ -37,6 +37,8 @@ pub enum Kind {
     Garbled,
     /// A list that does not vouch for the location asked about.
     Incomplete,
+    /// It is deleted, as its state or the list of the deleted says.
+    Gone,
     /// Something that cannot happen happened in this program.
     Bug,
 }
@@ -242,6 +244,7 @@ fn what(kind: Kind, place: Option<&str>) -> Option<String> {
         Kind::NotTheApi => "what answers is not the portal's API",
         Kind::Garbled => "the reply cannot be understood",
         Kind::Incomplete => "the list is incomplete",
+        Kind::Gone => "it is gone",
     };
     Some(match (kind, place) {
         (Kind::Connect | Kind::Tls, Some(place)) => format!("{text} to {place}"),
@@ -265,6 +268,7 @@ impl Fault for Error {
             Kind::Token | Kind::NoCustomer => Class::Auth,
             Kind::File | Kind::Tls => Class::Refused,
             Kind::Refused => Class::Invalid,
+            Kind::Gone => Class::NotFound,
             Kind::Bug => Class::Bug,
             Kind::Status(status) => class_of(status, self.message().unwrap_or_default()),
             Kind::Name

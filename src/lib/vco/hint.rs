@@ -98,7 +98,9 @@ fn by_kind(error: &Error) -> Vec<&'static str> {
             vec!["A location is in trouble and cannot be asked just now: try again later."]
         }
         Kind::Status(status) => by_status(status),
-        Kind::Refused | Kind::Garbled | Kind::Lost | Kind::File | Kind::Bug => Vec::new(),
+        Kind::Refused | Kind::Garbled | Kind::Lost | Kind::Gone | Kind::File | Kind::Bug => {
+            Vec::new()
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Notes: the cloud's only store of metadata (vco-api.md 4.8), here those of objectspaces.
+//! Notes: the cloud's only store of metadata (vco-api.md 4.8), here those of objectspaces and
+//! cloudspaces.
 //!
 //! Everybody with access sees and edits them: nothing secret belongs there. Titles need not be
 //! unique, and two writers can both make one.
@@ -9,7 +10,7 @@ use super::call::{Body, Method};
 use super::customer::Customer;
 use super::error::Error;
 use super::wire;
-use crate::id::ObjectspaceId;
+use crate::id::{CloudspaceId, ObjectspaceId};
 
 /// A note on something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +61,31 @@ impl Customer {
     ) -> Result<(), Error> {
         let path = ["notes", note];
         let call = self.change_objectspace(Method::Delete, id, "delete the note", &path);
+        self.send_delete(call).await
+    }
+
+    /// The notes of a cloudspace.
+    pub async fn cloudspace_notes(&self, id: &CloudspaceId) -> Result<Vec<Note>, Error> {
+        let reply = self.send(self.read_in(id, "list notes", &["notes"])).await?;
+        Ok(reply.rows("notes")?.into_iter().map(Note::read).collect())
+    }
+
+    /// Adds a note, see [`Customer::create_objectspace_note`].
+    pub async fn create_cloudspace_note(
+        &self,
+        id: &CloudspaceId,
+        title: &str,
+        content: &str,
+    ) -> Result<(), Error> {
+        let call = self
+            .change_in(Method::Post, id, "create the note", &["notes"])
+            .body(Body::Json(json!({"title": title, "content": content})));
+        self.send(call).await.map(|_| ())
+    }
+
+    /// Deletes a note; one that is not there counts as deleted. It may be repeated.
+    pub async fn delete_cloudspace_note(&self, id: &CloudspaceId, note: &str) -> Result<(), Error> {
+        let call = self.change_in(Method::Delete, id, "delete the note", &["notes", note]);
         self.send_delete(call).await
     }
 }

@@ -11,6 +11,7 @@ use super::cloudspace::location_in;
 use super::customer::Customer;
 use super::error::Error;
 use super::wire;
+use crate::fault::{Class, Fault as _};
 use crate::id::{CloudspaceId, Location, ObjectspaceId};
 
 /// What of an objectspace is read: all but its root keys.
@@ -291,7 +292,7 @@ impl Customer {
     /// Deletes; what is not there counts as deleted.
     pub(super) async fn send_delete(&self, call: Call<'_>) -> Result<(), Error> {
         match self.send(call).await {
-            Err(error) if error.status() != Some(404) => Err(error),
+            Err(error) if error.class() != Class::NotFound => Err(error),
             _ => Ok(()),
         }
     }

@@ -186,6 +186,21 @@ fn id_in(reply: &Value, key: &str) -> Option<u64> {
     }
 }
 
+/// The same for ids that are text; the first of `keys` that the reply has counts.
+#[must_use]
+pub fn created_text(reply: &Value, keys: &[&str]) -> Option<String> {
+    match reply {
+        Value::Object(fields) => {
+            keys.iter().find_map(|key| text(reply, key).filter(|text| !text.is_empty())).or_else(
+                || ["result", "data"].iter().find_map(|k| created_text(fields.get(*k)?, keys)),
+            )
+        }
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) => whole(reply).map(|number| number.to_string()),
+        Value::Array(_) | Value::Bool(_) | Value::Null => None,
+    }
+}
+
 /// Whether a 2xx reply says that the call failed all the same (vco-api.md 12.6).
 #[must_use]
 pub fn says_failure(reply: &Value) -> bool {
