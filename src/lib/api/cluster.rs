@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use super::rule;
 use super::shared::{Endpoint, Initialization, LocalRef};
 
 /// What a cluster needs of the cloud before its first machine.
@@ -23,7 +24,23 @@ use super::shared::{Endpoint, Initialization, LocalRef};
     doc = "VCOCluster is the network of a cluster on whitesky.cloud and the way to its API: a cloudspace, a load balancer and the credentials to both.",
     label("cluster.x-k8s.io/v1beta2", "v1beta1"),
     label("cluster.x-k8s.io/provider", "infrastructure-vco"),
-    label("clusterctl.cluster.x-k8s.io", "")
+    label("clusterctl.cluster.x-k8s.io", ""),
+    printcolumn = r#"{"name": "Cluster", "type": "string", "jsonPath": ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "description": "The Cluster that it belongs to"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status", "description": "Whether all is as it should be"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason", "description": "Why, in a word"}"#,
+    printcolumn = r#"{"name": "Endpoint", "type": "string", "jsonPath": ".spec.controlPlaneEndpoint.host", "description": "Where the Kubernetes API is reached"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Location", "type": "string", "jsonPath": ".spec.location", "description": "Where it is", "priority": 1}"#,
+    printcolumn = r#"{"name": "Cloudspace", "type": "string", "jsonPath": ".spec.cloudspaceId", "description": "Its network", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "description": "Why, in a sentence", "priority": 1}"#,
+    validation = rule::once("location", "a cluster stays where it is; make another VCOCluster."),
+    validation = rule::once("customerId", "resources do not change hands; make another VCOCluster."),
+    validation = rule::once("cloudspaceId", "all of the cluster's VMs are in it; restore the old value."),
+    validation = rule::once("controlPlaneEndpoint", "certificates and kubeconfigs hold it; let the old address lead to the new place."),
+    validation = rule::always("cloudspace.adopt", "it decides what may be deleted; make another VCOCluster."),
+    validation = rule::since("cloudspaceId", "cloudspace.privateNetwork", "the cloud cannot change it; make another VCOCluster."),
+    validation = rule::since("cloudspaceId", "cloudspace.localDomain", "machines know it already; make another VCOCluster."),
+    validation = rule::since("cloudspaceId", "cloudspace.externalNetworkId", "the firewall has its address there; make another VCOCluster.")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VCOClusterSpec {
@@ -34,9 +51,11 @@ pub struct VCOClusterSpec {
     /// The customer whose resources these are, such as `acme_1`. May be left to the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = rule::id("customerId"))]
     pub customer_id: Option<String>,
     /// The location of the cluster, such as `be-mac-dc01-001`.
     #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = rule::id("location"))]
     pub location: String,
     /// The cluster's network. One is made if this says nothing of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +63,7 @@ pub struct VCOClusterSpec {
     /// The cloudspace that is used, written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
+    #[x_kube(validation = rule::id("cloudspaceId"))]
     pub cloudspace_id: Option<String>,
     /// Where the Kubernetes API is reached; written by the controller when its load balancer is
     /// there. Certificates hold it: it never changes.
@@ -62,6 +82,17 @@ pub struct VCOClusterSpec {
 
 /// Which network, or what one is made like.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(
+    validation = Rule::new("!has(self.adopt) || !has(self.privateNetwork)")
+        .message("privateNetwork describes a network that is made, adopt names one that is there: remove one of the two")
+        .field_path(".privateNetwork"),
+    validation = Rule::new("!has(self.adopt) || !has(self.localDomain)")
+        .message("localDomain describes a network that is made, adopt names one that is there: remove one of the two")
+        .field_path(".localDomain"),
+    validation = Rule::new("!has(self.adopt) || !has(self.externalNetworkId)")
+        .message("externalNetworkId describes a network that is made, adopt names one that is there: remove one of the two")
+        .field_path(".externalNetworkId")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct CloudspaceSpec {
     /// A cloudspace that exists already. It and everything in it that this cluster did not make
@@ -71,10 +102,12 @@ pub struct CloudspaceSpec {
     /// The private network in CIDR form, such as `192.168.103.0/24`; a free one if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 9, max = 18))]
+    #[x_kube(validation = rule::network("privateNetwork"))]
     pub private_network: Option<String>,
     /// The DNS domain within the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = rule::dns_name("localDomain"))]
     pub local_domain: Option<String>,
     /// The external network that the firewall gets its address from; the location's first public
     /// one if not given.
@@ -88,7 +121,10 @@ pub struct CloudspaceSpec {
     pub leftovers: Option<Leftovers>,
 }
 
-/// What becomes of things that others made in a cloudspace of ours.
+/// What becomes of things in a cloudspace of ours that others made there (volumes and load
+/// balancers of the cluster's own controllers) when the cluster is deleted: `Report`, which is
+/// what happens if nothing is said, names them and waits; `Remove` deletes them, disks excepted,
+/// which are detached.
 #[derive(Serialize, Deserialize, schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftovers {
     /// A condition names them and the deletion waits.
@@ -99,10 +135,13 @@ pub enum Leftovers {
 
 /// A cloudspace that exists already: either its id or its name.
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("has(self.id) != has(self.name)")
+    .message("adopt needs exactly one of id and name: remove one, or give one"))]
 pub struct AdoptCloudspace {
     /// Its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
+    #[x_kube(validation = rule::id("id"))]
     pub id: Option<String>,
     /// Its name, which must be the only one of that name at the location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +159,7 @@ pub struct ApiLoadBalancer {
     /// The external address of the cloudspace that it listens on; the first if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 45))]
+    #[x_kube(validation = rule::ipv4("ipAddress"))]
     pub ip_address: Option<String>,
     /// The port that it listens on; 6443 if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +192,8 @@ pub struct BackupSpec {
     /// How old the newest good backup may be, such as `8h`; 24h if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h|d))+$')")
+        .message("maxAge must be a length of time such as 8h, 1h30m or 2d"))]
     pub max_age: Option<String>,
 }
 
@@ -161,6 +203,8 @@ pub struct BackupSpec {
 pub struct BackupBucket {
     /// The server's URL.
     #[schemars(length(min = 8, max = 2048))]
+    #[x_kube(validation = Rule::new("isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHost() != ''")
+        .message("endpoint must be a URL such as https://s3.example.com"))]
     pub endpoint: String,
     /// Its region; `us-east-1` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,6 +212,8 @@ pub struct BackupBucket {
     pub region: Option<String>,
     /// The bucket's name.
     #[schemars(length(min = 3, max = 63))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')")
+        .message("bucket must be lower-case letters, digits, - and ., beginning and ending with a letter or digit"))]
     pub bucket: String,
     /// What the keys begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]

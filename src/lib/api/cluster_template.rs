@@ -4,6 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::VCOClusterSpec;
+use super::rule;
 use super::shared::TemplateMeta;
 
 /// What the clusters of a `ClusterClass` are made like.
@@ -20,8 +21,11 @@ use super::shared::TemplateMeta;
     doc = "VCOClusterTemplate is what the VCOClusters of a ClusterClass are made like.",
     label("cluster.x-k8s.io/v1beta2", "v1beta1"),
     label("cluster.x-k8s.io/provider", "infrastructure-vco"),
-    label("clusterctl.cluster.x-k8s.io", "")
+    label("clusterctl.cluster.x-k8s.io", ""),
+    printcolumn = r#"{"name": "Location", "type": "string", "jsonPath": ".spec.template.spec.location", "description": "Where clusters of it are"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
+#[x_kube(validation = rule::not_in_template("cloudspaceId"))]
 pub struct VCOClusterTemplateSpec {
     /// The cluster that is made.
     pub template: VCOClusterTemplateResource,

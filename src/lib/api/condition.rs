@@ -7,31 +7,46 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
-/// The summary: whether the object is what it should be. Mirrored by Cluster API into
-/// `InfrastructureReady`, and so judged by health checks: it does not flap (contract, 2.6).
-pub const READY: &str = "Ready";
-/// Whether work on the object is suspended, and by what.
-pub const PAUSED: &str = "Paused";
-/// How far a deletion has come, and what holds it.
-pub const DELETING: &str = "Deleting";
-/// Whether the cloud takes the credentials.
-pub const CREDENTIALS_VALID: &str = "CredentialsValid";
-/// Whether the network is there.
-pub const CLOUDSPACE_READY: &str = "CloudspaceReady";
-/// Whether the load balancer before the API is there and has the right members.
-pub const API_LOAD_BALANCER_READY: &str = "APILoadBalancerReady";
-/// Whether the newest good backup is young enough.
-pub const BACKUP_FRESH: &str = "BackupFresh";
-/// Whether the image is known.
-pub const IMAGE_RESOLVED: &str = "ImageResolved";
-/// Whether there are bootstrap data that a VM can take.
-pub const BOOTSTRAP_DATA_READY: &str = "BootstrapDataReady";
-/// Whether the VM is there and runs.
-pub const VM_PROVISIONED: &str = "VMProvisioned";
-/// Whether all disks that were asked for are attached.
-pub const DISKS_ATTACHED: &str = "DisksAttached";
-/// Whether a control plane's VM is a member of the pool before the API.
-pub const LOAD_BALANCER_MEMBER: &str = "LoadBalancerMember";
+/// Declares types: a constant each, and the table of all.
+macro_rules! types {
+    ($($name:ident = $text:literal, [$($kind:literal),*], $meaning:literal;)*) => {
+        $(#[doc = $meaning] pub const $name: &str = $text;)*
+
+        /// Every type: its word, the kinds that have it, what it is about.
+        pub const TYPES: &[Type] = &[
+            $(Type { word: $text, kinds: &[$($kind),*], meaning: $meaning },)*
+        ];
+    };
+}
+
+/// A type of condition and what to know about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Type {
+    /// The word in a condition.
+    pub word: &'static str,
+    /// The kinds that have it.
+    pub kinds: &'static [&'static str],
+    /// What it is about.
+    pub meaning: &'static str,
+}
+
+types! {
+    READY = "Ready", ["VCOCluster", "VCOMachine"],
+        "The summary: whether the object is what it should be. Mirrored by Cluster API into `InfrastructureReady`, and so judged by health checks: it does not flap.";
+    PAUSED = "Paused", ["VCOCluster", "VCOMachine"], "Whether work on the object is suspended, and by what.";
+    DELETING = "Deleting", ["VCOCluster", "VCOMachine"], "How far a deletion has come, and what holds it.";
+    CREDENTIALS_VALID = "CredentialsValid", ["VCOCluster"], "Whether the cloud takes the credentials.";
+    CLOUDSPACE_READY = "CloudspaceReady", ["VCOCluster"], "Whether the network is there.";
+    API_LOAD_BALANCER_READY = "APILoadBalancerReady", ["VCOCluster"],
+        "Whether the load balancer before the API is there and has the right members.";
+    BACKUP_FRESH = "BackupFresh", ["VCOCluster"], "Whether the newest good backup is young enough.";
+    IMAGE_RESOLVED = "ImageResolved", ["VCOMachine"], "Whether the image is known.";
+    BOOTSTRAP_DATA_READY = "BootstrapDataReady", ["VCOMachine"], "Whether there are bootstrap data that a VM can take.";
+    VM_PROVISIONED = "VMProvisioned", ["VCOMachine"], "Whether the VM is there and runs.";
+    DISKS_ATTACHED = "DisksAttached", ["VCOMachine"], "Whether all disks that were asked for are attached.";
+    LOAD_BALANCER_MEMBER = "LoadBalancerMember", ["VCOMachine"],
+        "Whether a control plane's VM is a member of the pool before the API.";
+}
 
 /// Declares reasons: a constant each, and the table of all.
 macro_rules! reasons {
@@ -88,9 +103,9 @@ reasons! {
         "Mend what the message names; it is tried again rarely.";
     INTERNAL_ERROR = "InternalError", "A fault of the manager itself.", "Report it with the manager's log.";
     CLOUDSPACE_NOT_FOUND = "CloudspaceNotFound", "The cloudspace that is named does not exist.",
-        "Correct `spec.cloudspace.adopt`, or restore the cloudspace.";
+        "Restore the cloudspace, or make another VCOCluster with the right `spec.cloudspace.adopt`.";
     CLOUDSPACE_AMBIGUOUS = "CloudspaceAmbiguous", "Several cloudspaces have the name.",
-        "Name the cloudspace by `spec.cloudspace.adopt.id`.";
+        "Rename the others, or make another VCOCluster with `spec.cloudspace.adopt.id`.";
     CLOUDSPACE_CREATING = "CloudspaceCreating", "The cloudspace is being made.", "Wait.";
     CLOUDSPACE_UNUSABLE = "CloudspaceUnusable", "The cloudspace is in a state that takes no VMs.",
         "Look at it in the portal; the message says its state.";
@@ -111,11 +126,11 @@ reasons! {
     BACKUP_UNREADABLE = "BackupUnreadable", "The bucket cannot be read.", "Mend what the message names.";
     IMAGE_FOUND = "ImageFound", "The image is known.", "Nothing.";
     IMAGE_NOT_FOUND = "ImageNotFound", "No usable image of that name or number is at the location.",
-        "Publish it with `capvco-imagepublish`, or correct the name.";
+        "Publish it with `capvco-imagepublish`, or refer to a VCOMachineTemplate that names another.";
     IMAGE_AMBIGUOUS = "ImageAmbiguous", "Several usable images have the name.",
-        "Name one by `imageId`, or remove the others.";
+        "Remove the others, or refer to a VCOMachineTemplate that names one by `imageId`.";
     IMAGE_TOO_LARGE = "ImageNeedsMore", "The image needs a larger boot disk or more memory.",
-        "Raise what the message names.";
+        "Refer to a VCOMachineTemplate with more of what the message names.";
     BOOTSTRAP_DATA_UNUSABLE = "BootstrapDataUnusable", "The bootstrap data are nothing that the cloud takes.",
         "Use the format cloud-config; the message says what is wrong.";
     BOOTSTRAP_DATA_FOUND = "BootstrapDataFound", "The bootstrap data are there.", "Nothing.";

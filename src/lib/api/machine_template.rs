@@ -6,6 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::machine::VCOMachineSpec;
+use super::rule;
 use super::shared::TemplateMeta;
 
 /// What machines of a group are made like.
@@ -23,8 +24,14 @@ use super::shared::TemplateMeta;
     doc = "VCOMachineTemplate is what the machines of a group are made like. Its spec never changes: make another one and refer to that.",
     label("cluster.x-k8s.io/v1beta2", "v1beta1"),
     label("cluster.x-k8s.io/provider", "infrastructure-vco"),
-    label("clusterctl.cluster.x-k8s.io", "")
+    label("clusterctl.cluster.x-k8s.io", ""),
+    printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.template.spec.imageName", "description": "The image by its name"}"#,
+    printcolumn = r#"{"name": "VCPUs", "type": "integer", "jsonPath": ".spec.template.spec.vcpus", "description": "Virtual processors"}"#,
+    printcolumn = r#"{"name": "MemoryMiB", "type": "integer", "jsonPath": ".spec.template.spec.memoryMiB", "description": "Memory in MiB"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "ImageId", "type": "integer", "jsonPath": ".spec.template.spec.imageId", "description": "The image by its number", "priority": 1}"#
 )]
+#[x_kube(validation = rule::not_in_template("providerID"))]
 pub struct VCOMachineTemplateSpec {
     /// The machine that is made.
     pub template: VCOMachineTemplateResource,

@@ -22,6 +22,7 @@ pub mod contract;
 pub mod machine;
 pub mod machine_template;
 pub mod names;
+mod rule;
 pub mod shared;
 
 pub use cluster::VCOCluster;
