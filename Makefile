@@ -2,7 +2,7 @@
 # before each push.
 
 CARGO ?= cargo
-PROGRAMS := capvco-imagepublish capvco-imageresolve capvco-backup capvco-e2e
+PROGRAMS := capvco capvco-imagepublish capvco-imageresolve capvco-backup capvco-e2e
 STATIC_TARGET := x86_64-unknown-linux-gnu
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 

@@ -14,7 +14,8 @@
 //! Kubernetes knows of us: kinds, conditions, reasons.
 //!
 //! **Second storey**, the tools: [`publish`] brings a node image into many locations,
-//! [`resolve`] finds it again, [`backup`] brings etcd into object storage and back.
+//! [`resolve`] finds it again, [`backup`] brings etcd into object storage and back, [`release`]
+//! writes what a management cluster installs.
 //!
 //! **Third storey**, the proving ground: [`sim`] is a whole cloud in a process.
 //!
@@ -31,6 +32,7 @@ pub mod id;
 pub mod near;
 pub mod progress;
 pub mod publish;
+pub mod release;
 pub mod report;
 pub mod resolve;
 pub mod s3;

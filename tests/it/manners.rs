@@ -3,12 +3,15 @@
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::support::program::{Program, backup, e2e, finish, imagepublish, imageresolve, program};
+use crate::support::program::{
+    Program, backup, capvco, e2e, finish, imagepublish, imageresolve, program,
+};
 use crate::support::scripted::{Answer, Scripted};
 
 type Start = fn() -> Program;
 
-const PROGRAMS: [(&str, Start); 3] = [
+const PROGRAMS: [(&str, Start); 4] = [
+    ("capvco", capvco),
     ("capvco-imagepublish", imagepublish),
     ("capvco-imageresolve", imageresolve),
     ("capvco-e2e", e2e),

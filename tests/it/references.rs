@@ -2,13 +2,15 @@
 //!
 //! `make generate` (`CAPVCO_REGENERATE=1`) writes them; otherwise they are compared.
 
+mod kinds;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use capvco::cli::env;
 
-use crate::support::program::{Program, backup, e2e, imagepublish, imageresolve};
+use crate::support::program::{Program, backup, capvco, e2e, imagepublish, imageresolve};
 use crate::support::rust_text::root;
 
 const NOTE: &str = "<!-- Written by `make generate`; changes made by hand are lost. -->";
@@ -60,14 +62,24 @@ fn environment_page() -> String {
 
 #[track_caller]
 fn hold(name: &str, page: &str) {
-    let path: PathBuf = root().join("docs/reference").join(name);
+    hold_file(&format!("docs/reference/{name}"), page);
+}
+
+#[track_caller]
+fn hold_file(name: &str, page: &str) {
+    let path: PathBuf = root().join(name);
     if std::env::var_os("CAPVCO_REGENERATE").is_some() {
         std::fs::write(&path, page).expect("the page can be written");
         return;
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let now = page.lines().find(|line| !kept.lines().any(|old| old == *line));
-    assert!(kept == page, "docs/reference/{name} is out of date: run `make generate`\n{now:?}");
+    assert!(kept == page, "{name} is out of date: run `make generate`\n{now:?}");
+}
+
+#[tokio::test]
+async fn capvco_is_described() {
+    hold("capvco.md", &program_page("capvco", capvco).await);
 }
 
 #[tokio::test]

@@ -49,6 +49,11 @@ pub struct Program {
     stdin: Option<Vec<u8>>,
 }
 
+/// `capvco` with a clean environment.
+pub fn capvco() -> Program {
+    program(env!("CARGO_BIN_EXE_capvco"))
+}
+
 /// `capvco-imagepublish` with a clean environment.
 pub fn imagepublish() -> Program {
     program(env!("CARGO_BIN_EXE_capvco-imagepublish"))

@@ -1,0 +1,106 @@
+//! What the manager may do, and what an autoscaler may see.
+//!
+//! Cluster API's own managers need nothing from here: their roles cover the whole group of
+//! infrastructure (contract, G2), so no role has to be aggregated to them.
+
+use serde_json::{Value, json};
+
+use super::NAMESPACE;
+use crate::api::names::{CORE_GROUP, GROUP};
+
+const API: &str = "rbac.authorization.k8s.io";
+/// The account that the manager runs as.
+pub(super) const ACCOUNT: &str = "capvco-manager";
+const MANAGER: &str = "capvco-manager";
+const OWN_THINGS: &str = "capvco-own";
+const AUTOSCALER: &str = "capvco-autoscaler";
+
+/// The account, its roles, and the role for autoscalers, which whoever runs one binds.
+pub(super) fn all() -> Vec<Value> {
+    vec![
+        account(),
+        role("ClusterRole", MANAGER, &everywhere()),
+        binding("ClusterRole", MANAGER),
+        role("Role", OWN_THINGS, &at_home()),
+        binding("Role", OWN_THINGS),
+        role("ClusterRole", AUTOSCALER, &[reading(GROUP, &["vcomachinetemplates"])]),
+    ]
+}
+
+/// In every namespace, because clusters are in every namespace.
+fn everywhere() -> Vec<Value> {
+    vec![
+        reading(GROUP, &["vcoclusters", "vcomachines", "vcomachinetemplates"]),
+        // Finalizers, annotations and what is written back into specs.
+        rule(GROUP, &["vcoclusters", "vcomachines"], &["patch"]),
+        rule(
+            GROUP,
+            &["vcoclusters/status", "vcomachines/status", "vcomachinetemplates/status"],
+            &["patch"],
+        ),
+        // Where the API server holds owner references to permissions (contract, G11).
+        rule(GROUP, &["vcoclusters/finalizers", "vcomachines/finalizers"], &["update"]),
+        rule(CORE_GROUP, &["clusters/finalizers", "machines/finalizers"], &["update"]),
+        reading(CORE_GROUP, &["clusters", "machines"]),
+        // Credentials and bootstrap data; the patch is the finalizer on credentials in use.
+        rule("", &["secrets"], &["get", "list", "watch", "patch"]),
+        rule("", &["events"], &["create", "patch"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+        // Who may read diagnostics.
+        rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+        rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+    ]
+}
+
+/// In the manager's own namespace.
+fn at_home() -> Vec<Value> {
+    vec![
+        // Which of several managers works.
+        rule("coordination.k8s.io", &["leases"], &["create", "get", "patch", "update"]),
+        // Refreshed tokens are kept here; the user's Secrets are never written.
+        rule("", &["secrets"], &["create", "delete", "update"]),
+    ]
+}
+
+fn reading(group: &str, resources: &[&str]) -> Value {
+    rule(group, resources, &["get", "list", "watch"])
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+fn account() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": ACCOUNT, "namespace": NAMESPACE, "labels": {}},
+    })
+}
+
+fn role(kind: &str, name: &str, rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": format!("{API}/v1"),
+        "kind": kind,
+        "metadata": metadata(kind, name),
+        "rules": rules,
+    })
+}
+
+/// Binds the role to the manager's account.
+fn binding(kind: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{API}/v1"),
+        "kind": format!("{kind}Binding"),
+        "metadata": metadata(kind, name),
+        "roleRef": {"apiGroup": API, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    })
+}
+
+fn metadata(kind: &str, name: &str) -> Value {
+    match kind {
+        "Role" => json!({"name": name, "namespace": NAMESPACE, "labels": {}}),
+        _ => json!({"name": name, "labels": {}}),
+    }
+}
