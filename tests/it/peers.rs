@@ -9,7 +9,7 @@ use crate::support::peers::etcd::{Cluster, Etcd, LINES, etcdutl, initial_cluster
 use crate::support::peers::fill::Values;
 use crate::support::peers::s3::{BUCKET, Moto, S3, Seaweed, Versitygw};
 use crate::support::peers::tls::Tls;
-use crate::support::peers::tool;
+use crate::support::peers::{clean, run, tool};
 
 fn message_of(failing: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(failing)).expect_err("it should have failed");
@@ -18,8 +18,31 @@ fn message_of(failing: impl FnOnce()) -> String {
 
 #[test]
 fn a_missing_tool_says_how_to_get_it() {
-    let said = message_of(|| drop(tool("etcdctl-2.0")));
-    assert!(said.ends_with("run scripts/test-tools etcd"), "{said}");
+    let missing =
+        [("etcdctl-2.0", "etcd"), ("age-2", "age"), ("kubectl-2", "kube"), ("capi-2", "capi")];
+    for (name, group) in missing {
+        let said = message_of(|| drop(tool(name)));
+        assert!(said.ends_with(&format!("run scripts/test-tools {group}")), "{said}");
+    }
+}
+
+#[test]
+fn the_tools_of_kubernetes_and_of_cluster_api_fit_each_other() {
+    let says = |name: &str, args: &[&str]| run(clean(tool(name)).args(args)).expect(0).out;
+    let line = says("kube-apiserver", &["--version"]);
+    let line = line.trim().rsplit_once('.').map_or(line.as_str(), |(line, _)| line);
+    let line = line.trim_start_matches("Kubernetes ").to_owned() + ".";
+    let kubeadm = says("kubeadm", &["version", "--output=short"]);
+    assert!(kubeadm.starts_with(&line), "{kubeadm} is none of {line}");
+    let manager = says("kube-controller-manager", &["--version"]);
+    assert!(manager.contains(&line), "{manager} is none of {line}");
+
+    let clusterctl = says("clusterctl", &["version", "--output=short"]);
+    for part in ["cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"] {
+        let repository = tool("cluster-api").join(part).join(clusterctl.trim());
+        assert!(repository.join("metadata.yaml").is_file(), "{}", repository.display());
+    }
+    assert_eq!(std::fs::read_dir(tool("cert-manager-crds")).unwrap().count(), 6);
 }
 
 #[test]

@@ -18,13 +18,22 @@ use std::time::{Duration, Instant};
 
 use super::program::Done;
 
-/// Where `scripts/test-tools` has put a tool.
+/// Where `scripts/test-tools` has put a tool. `KUBEBUILDER_ASSETS` may name a folder with a
+/// `kube-apiserver` and a `kubectl` that are taken instead.
 #[track_caller]
 pub fn tool(name: &str) -> PathBuf {
+    if matches!(name, "kube-apiserver" | "kubectl") {
+        let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        if let Some(path) = assets.map(|assets| assets.join(name)).filter(|path| path.exists()) {
+            return path;
+        }
+    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/bin").join(name);
     let group = match name.split('-').next() {
         Some("etcd" | "etcdctl" | "etcdutl") => "etcd",
         Some("age" | "zstd") => "age",
+        Some("kube" | "kubeadm" | "kubectl") => "kube",
+        Some("capi" | "cert" | "cluster" | "clusterctl" | "kustomize") => "capi",
         _ => "s3",
     };
     assert!(path.exists(), "{name} is not in .tools/bin: run scripts/test-tools {group}");
