@@ -9,6 +9,7 @@ mod manners;
 mod peers;
 mod publish;
 mod references;
+mod release_files;
 mod resolve;
 mod s3;
 mod shape;

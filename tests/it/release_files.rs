@@ -1,0 +1,43 @@
+//! `capvco release`, as whoever makes a release runs it.
+
+use capvco::release::{Image, Release, components, crds, metadata};
+
+use crate::support::program::capvco;
+
+const COMPONENTS: &str =
+    "release components --image registry.example.com/capvco/capvco --version v0.1.0";
+
+#[tokio::test]
+async fn each_part_goes_to_stdout_or_into_a_folder_under_its_own_name() {
+    let image = "registry.example.com/capvco/capvco".parse::<Image>().unwrap();
+    let release = Release::new(&image, "v0.1.0".parse().unwrap());
+    for (words, name, text) in [
+        ("release crds", "crds.yaml", crds()),
+        (COMPONENTS, "infrastructure-components.yaml", components(&release)),
+        ("release metadata", "metadata.yaml", metadata()),
+    ] {
+        let text = text.unwrap();
+        let shown = capvco().words(words).run().await.expect(0);
+        assert_eq!((shown.out, shown.err), (text.clone(), String::new()));
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("infrastructure-vco/v0.1.0");
+        let done = capvco().words(words).words("--out").arg(&out).run().await.expect(0);
+        assert_eq!(done.out, "");
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), text);
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_nobody_could_install_is_none() {
+    for (words, says) in [
+        ("--image capvco --version v0.1.0", "error: image \"capvco\" names no registry"),
+        ("--image r.example.com/capvco --version 0.1.0", "error: version \"0.1.0\" does not begin"),
+        ("--image r.example.com/capvco --version v9.0.0", "hint: write it as v0.1.0"),
+        ("--image r.example.com/capvco", "--version <VERSION>"),
+    ] {
+        let done = capvco().words("release components").words(words).run().await.expect(2);
+        assert_eq!(done.says(says).out, "");
+    }
+    let full = capvco().words(COMPONENTS).words("--out /dev/null/x").run().await.expect(2);
+    full.says("error: cannot write /dev/null/x/infrastructure-components.yaml");
+}
