@@ -11,7 +11,8 @@
 //! **First storey**, one outside world each: [`vco`] speaks the cloud's API, [`s3`] keeps objects
 //! under lock, [`etcd`] streams a member's state and knows its files; [`snapshot`] is what lies
 //! between the last two: a backup at rest, sealed, described and found again. [`api`] is what
-//! Kubernetes knows of us: kinds, conditions, reasons.
+//! Kubernetes knows of us: kinds, conditions, reasons. [`template`] makes of bootstrap data what
+//! a machine is told when it boots.
 //!
 //! **Second storey**, the tools: [`publish`] brings a node image into many locations,
 //! [`resolve`] finds it again, [`backup`] brings etcd into object storage and back, [`release`]
@@ -38,5 +39,6 @@ pub mod resolve;
 pub mod s3;
 pub mod sim;
 pub mod snapshot;
+pub mod template;
 pub mod vco;
 pub mod yaml;
