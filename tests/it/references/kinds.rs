@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use capvco::api::condition::{REASONS, TYPES};
-use capvco::release::definitions;
+use capvco::release::{definitions, policies};
 use serde_json::Value;
 
 use super::{NOTE, hold, hold_file};
@@ -24,6 +24,15 @@ fn kinds_are_described() {
     );
     for definition in definitions() {
         kind(&mut page, &definition);
+    }
+    page.push_str(
+        "\n## Policies\n\nRefused by a ValidatingAdmissionPolicy, as a kind cannot say it:\n\n",
+    );
+    for policy in policies() {
+        for rule in policy["spec"]["validations"].as_array().into_iter().flatten() {
+            let name = policy["metadata"]["name"].as_str().expect("a name");
+            writeln!(page, "- `{name}`: {}", rule["message"].as_str().expect("a message")).unwrap();
+        }
     }
     hold("kinds.md", &page);
 }
