@@ -29,6 +29,6 @@ async fn body(args: Args, session: Session) -> Result<Verdict, Box<dyn Fault>> {
         progress: session.progress.clone(),
         cancel: session.cancel.clone(),
     };
-    let report = publish::run(&args.inputs(), cloud, context).await?;
+    let report = Box::pin(publish::run(&args.inputs(), cloud, context)).await?;
     Ok(session.print(&report, args.format()))
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
 use url::Url;
 
 use super::call::{Body, Expect, Method};
@@ -20,6 +21,7 @@ use super::judge::{self, Raw, Trouble};
 use super::jwt::{self, Claims};
 use super::retry::{self, Next, Situation};
 use super::transport::{Http, Patience, Request};
+use super::watch::{Outcome, Watch};
 use super::{blank, wire};
 use crate::clock::Clock;
 
@@ -43,8 +45,13 @@ pub struct Auth {
     clock: Arc<dyn Clock>,
     patience: Patience,
     budget: Duration,
+    watch: Option<Arc<dyn Watch>>,
     iam: Mutex<Option<Url>>,
     state: tokio::sync::Mutex<State>,
+    /// What the token in use says of itself, for those who may not wait for a renewal.
+    claims: Mutex<Option<Claims>>,
+    /// The newest token that the IAM gave.
+    given_by_iam: watch::Sender<Option<SecretString>>,
 }
 
 #[derive(Default)]
@@ -82,8 +89,11 @@ impl Auth {
             clock,
             patience: Patience { reply: config.read_timeout, stall: config.read_timeout },
             budget: config.retry_for,
+            watch: config.watch.clone(),
             iam: Mutex::new(iam),
             state: tokio::sync::Mutex::default(),
+            claims: Mutex::default(),
+            given_by_iam: watch::Sender::new(None),
         })
     }
 
@@ -92,7 +102,7 @@ impl Auth {
         let mut state = self.state.lock().await;
         let held = match &state.held {
             Some(held) => held.clone(),
-            None => adopt(&mut state, self.given()?),
+            None => self.adopt(&mut state, self.given()?),
         };
         let left = self.left(&held);
         if left > MARGIN || (left > 0.0 && self.clock.elapsed() < state.not_before) {
@@ -128,9 +138,26 @@ impl Auth {
         hint::refused_token(refused.claims, &from)
     }
 
+    /// The newest token that the IAM gave; none before the first renewal.
+    pub fn changes(&self) -> watch::Receiver<Option<SecretString>> {
+        self.given_by_iam.subscribe()
+    }
+
+    /// When the token in use expires, in seconds since 1970; none if that cannot be read.
+    pub fn expiry(&self) -> Option<f64> {
+        let held = *lock(&self.claims);
+        let given = || self.given().ok().map(|token| jwt::claims(token.expose_secret()));
+        held.or_else(given)?.expires
+    }
+
+    /// Whom the cloud counts our calls against; none if there is no token.
+    pub fn user(&self) -> Option<String> {
+        self.given().ok().map(|token| jwt::user(token.expose_secret()))
+    }
+
     /// Remembers where tokens are renewed, from `GET /me`'s `iam_domain`, unless configured.
     pub fn learn_iam(&self, domain: &str) {
-        let mut iam = self.iam.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut iam = lock(&self.iam);
         if iam.is_none() {
             *iam = refresh_url(domain, &self.portal);
         }
@@ -161,16 +188,26 @@ impl Auth {
     async fn renew(&self, state: &mut State, old: &Credential) -> Result<Credential, Error> {
         state.not_before = self.clock.elapsed() + PAUSE;
         if let Some(token) = self.replaced(old) {
-            return Ok(adopt(state, token));
+            return Ok(self.adopt(state, token));
         }
         let token = self.refresh(old).await?;
-        let renewed = adopt(state, token);
+        let renewed = self.adopt(state, token.clone());
         if self.left(&renewed) <= 0.0 {
             let error = Error::new("renew the token", "", Kind::Token);
             return Err(error.with_message("the IAM gave a token that has already expired"));
         }
+        self.given_by_iam.send_replace(Some(token));
         tracing::debug!(target: "capvco::vco::auth", "the token was renewed");
         Ok(renewed)
+    }
+
+    fn adopt(&self, state: &mut State, token: SecretString) -> Credential {
+        let serial = state.held.as_ref().map_or(0, |held| held.serial + 1);
+        let claims = jwt::claims(token.expose_secret());
+        *lock(&self.claims) = Some(claims);
+        let credential = Credential { token, claims, serial };
+        state.held = Some(credential.clone());
+        credential
     }
 
     /// A token that somebody has put into the file since, if it is any good.
@@ -193,7 +230,7 @@ impl Auth {
 
     /// Configured, remembered, or asked of the portal while the token still holds.
     async fn refresh_address(&self, old: &Credential) -> Result<Url, Error> {
-        let known = self.iam.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = lock(&self.iam).clone();
         if let Some(url) = known {
             return Ok(url);
         }
@@ -203,7 +240,7 @@ impl Auth {
         let raw = self.get(operation, "GET /me", me, &old.token).await?;
         let domain = wire::json(&raw.body).ok().and_then(|me| wire::text(&me, "iam_domain"));
         self.learn_iam(domain.as_deref().unwrap_or_default());
-        let learnt = self.iam.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let learnt = lock(&self.iam).clone();
         learnt.ok_or_else(|| {
             let error = Error::new(operation, "GET /me", Kind::Token);
             error.with_message("the portal names no usable iam_domain to renew tokens at")
@@ -222,7 +259,17 @@ impl Auth {
         let mut tries = 0;
         loop {
             tries += 1;
-            let trouble = match self.once(url.clone(), token).await {
+            let asked = self.clock.elapsed();
+            let outcome = self.once(url.clone(), token).await;
+            if let Some(watch) = &self.watch {
+                let told = match &outcome {
+                    Ok(raw) => Outcome::Status(raw.status),
+                    Err(trouble) => trouble.kind.into(),
+                };
+                let took = self.clock.elapsed().saturating_sub(asked);
+                watch.called(operation, told, took, Duration::ZERO);
+            }
+            let trouble = match outcome {
                 Ok(raw) => return Ok(raw),
                 Err(trouble) => trouble,
             };
@@ -259,12 +306,8 @@ impl Auth {
     }
 }
 
-fn adopt(state: &mut State, token: SecretString) -> Credential {
-    let serial = state.held.as_ref().map_or(0, |held| held.serial + 1);
-    let claims = jwt::claims(token.expose_secret());
-    let credential = Credential { token, claims, serial };
-    state.held = Some(credential.clone());
-    credential
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn explain(operation: &'static str, target: &str, trouble: Trouble) -> Error {

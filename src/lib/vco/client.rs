@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use secrecy::SecretString;
 use serde_json::Value;
+use tokio::sync::watch;
 use tracing::Instrument as _;
 use url::Url;
 
@@ -17,6 +19,7 @@ use super::judge::{self, Raw, Trouble};
 use super::limit::Limits;
 use super::retry::{self, Failure, Next, Situation};
 use super::transport::{Http, Patience, Request};
+use super::watch::{Outcome, Watch};
 use super::{blank, wire};
 use crate::clock::Clock;
 use crate::id::CustomerId;
@@ -32,7 +35,8 @@ struct Inner {
     portal: String,
     http: Arc<Http>,
     auth: Auth,
-    limits: Limits,
+    limits: Arc<Limits>,
+    watch: Option<Arc<dyn Watch>>,
     clock: Arc<dyn Clock>,
     read_timeout: Duration,
     write_timeout: Duration,
@@ -66,10 +70,17 @@ impl Client {
         let http = Arc::new(Http::new(&config, &base, clock.clone())?);
         let mut root = base.clone();
         root.set_path("");
+        let auth = Auth::new(&config, base.clone(), http.clone(), clock.clone())?;
+        let limits = Limits::new(config.rate_limit, clock.clone());
+        let limits = match (config.limiters, auth.user()) {
+            (Some(shared), Some(user)) => shared.of(format!("{user} of {base}"), limits),
+            _ => Arc::new(limits),
+        };
         let inner = Inner {
-            auth: Auth::new(&config, base.clone(), http.clone(), clock.clone())?,
+            auth,
             portal: root.as_str().trim_end_matches('/').to_owned(),
-            limits: Limits::new(config.rate_limit, clock.clone()),
+            limits,
+            watch: config.watch,
             base,
             http,
             clock,
@@ -86,6 +97,20 @@ impl Client {
     #[must_use]
     pub fn portal(&self) -> &str {
         &self.inner.portal
+    }
+
+    /// The newest token that the IAM gave: none before the first renewal, then each in turn, for
+    /// whoever keeps it for the next start. `Debug` does not show it.
+    #[must_use]
+    pub fn token_changes(&self) -> watch::Receiver<Option<SecretString>> {
+        self.inner.auth.changes()
+    }
+
+    /// When the token in use expires, in seconds since 1970; `None` if there is none or it does
+    /// not say.
+    #[must_use]
+    pub fn token_expiry(&self) -> Option<f64> {
+        self.inner.auth.expiry()
     }
 
     pub(super) fn configured_customer(&self) -> Option<&CustomerId> {
@@ -121,14 +146,18 @@ impl Client {
 impl Inner {
     async fn run(&self, call: &Call<'_>, course: &mut Course) -> Result<(Raw, Value), Error> {
         loop {
+            let asked = self.clock.elapsed();
             let pass = self.limits.enter(call.at.as_ref()).await;
+            let waited = self.clock.elapsed().saturating_sub(asked);
             let credential = self.auth.credential().await?;
             let begun = self.clock.elapsed();
             let outcome = self.attempt(call, &credential).await;
             drop(pass);
+            let took = self.clock.elapsed().saturating_sub(begun);
+            self.tell(call.operation, &outcome, took, waited);
             course.tries += 1;
             if !matches!(call.body, Body::Part(..)) {
-                course.spent += self.clock.elapsed().saturating_sub(begun);
+                course.spent += took;
             }
             let trouble = match outcome {
                 Ok(reply) => return Ok(reply),
@@ -160,6 +189,22 @@ impl Inner {
                     course.spent += wait;
                 }
             }
+        }
+    }
+
+    fn tell(
+        &self,
+        operation: &'static str,
+        outcome: &Result<(Raw, Value), Trouble>,
+        took: Duration,
+        waited: Duration,
+    ) {
+        if let Some(watch) = &self.watch {
+            let outcome = match outcome {
+                Ok((raw, _)) => Outcome::Status(raw.status),
+                Err(trouble) => trouble.kind.into(),
+            };
+            watch.called(operation, outcome, took, waited);
         }
     }
 

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 use url::Url;
 
 use super::error::{Error, Kind};
+use super::limit::Limiters;
+use super::watch::Watch;
 use crate::id::CustomerId;
 
 /// The base path of the API (vco-api.md section 0, SW).
@@ -90,6 +93,11 @@ pub struct Config {
     /// How long the tries of one call and the pauses between them may take altogether; waiting
     /// for our own limit does not count, and of uploading a part only the pauses do.
     pub retry_for: Duration,
+    /// Where clients of the same user meet to share their limits; without it, only a client's
+    /// own clones share them. A process with several clients gives all of them the same one.
+    pub limiters: Option<Limiters>,
+    /// Who is told of every exchange.
+    pub watch: Option<Arc<dyn Watch>>,
 }
 
 impl Config {
@@ -107,6 +115,8 @@ impl Config {
             write_timeout: Duration::from_mins(5),
             rate_limit: None,
             retry_for: Duration::from_mins(2),
+            limiters: None,
+            watch: None,
         }
     }
 }

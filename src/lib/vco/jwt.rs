@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::wire;
 
@@ -28,6 +29,18 @@ pub fn claims(token: &str) -> Claims {
             renewable: wire::text(&claims, "refresh_token").is_some_and(|text| !text.is_empty()),
         })
         .unwrap_or_default()
+}
+
+/// Whom the cloud counts a token's calls against: the user it names and who says so, else the
+/// token itself, as a digest. Nothing is checked: it only decides who shares our limits.
+#[must_use]
+pub fn user(token: &str) -> String {
+    let named = payload(token).and_then(|claims| {
+        let text = |key: &&str| wire::text(&claims, key).filter(|text| !text.is_empty());
+        let name = ["username", "globalid", "sub"].iter().find_map(text)?;
+        Some(format!("{} at {}", name, text(&"iss").unwrap_or_default()))
+    });
+    named.unwrap_or_else(|| hex::encode(Sha256::digest(token)))
 }
 
 fn payload(token: &str) -> Option<Value> {
@@ -99,6 +112,25 @@ mod tests {
         }
         let padded = format!("{}==.s", token(r#"{"exp":5}"#).rsplit_once('.').unwrap().0);
         assert_eq!(claims(&padded).expires, Some(5.0));
+    }
+
+    #[test]
+    fn a_user_stays_one_whatever_the_token() {
+        let of = |claims: &str| user(&token(claims));
+        let alice = of(r#"{"username": "alice", "iss": "iam", "exp": 1}"#);
+        assert_eq!(of(r#"{"username": "alice", "iss": "iam", "exp": 2}"#), alice);
+        for other in [
+            r#"{"username": "bob", "iss": "iam"}"#,
+            r#"{"username": "alice", "iss": "other"}"#,
+            r#"{"globalid": "org", "iss": "iam"}"#,
+            r#"{"username": "", "exp": 1}"#,
+            "{}",
+        ] {
+            assert_ne!(of(other), alice, "{other}");
+        }
+        assert_eq!(user("opaque"), user("opaque"));
+        assert_ne!(user("opaque"), user("other"));
+        assert!(!user("opaque").contains("opaque"));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! What the portal itself allows is undocumented (13.3 no. 13); its lane is [`Portal`]'s matter.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,6 +27,28 @@ pub(super) const MARGIN: Duration = Duration::from_millis(100);
 
 /// How long a back-end is left alone after a 429 that names no time.
 const BARE_HOLD: Duration = Duration::from_secs(1);
+
+/// Where the clients of a process meet to share their limits: the cloud counts by user, whoever
+/// holds the user's token. Clones are the same meeting place.
+///
+/// Clients of other users, or of another portal, share nothing. Among those that share, the
+/// first one's limit and clock hold, until the last of them is gone.
+#[derive(Debug, Clone, Default)]
+pub struct Limiters(Arc<Mutex<HashMap<String, Weak<Limits>>>>);
+
+impl Limiters {
+    /// The limits of this user, or these if it has none yet.
+    pub(super) fn of(&self, user: String, new: Limits) -> Arc<Limits> {
+        let mut known = lock(&self.0);
+        known.retain(|_, limits| limits.strong_count() > 0);
+        if let Some(limits) = known.get(&user).and_then(Weak::upgrade) {
+            return limits;
+        }
+        let limits = Arc::new(new);
+        known.insert(user, Arc::downgrade(&limits));
+        limits
+    }
+}
 
 /// All lanes of one credential.
 #[derive(Debug)]
@@ -291,6 +313,17 @@ mod tests {
         drop(own.enter(None).await);
         drop(own.enter(Some(&at("a"))).await);
         assert!(lock(&own.portal).take(clock.elapsed()).is_some());
+    }
+
+    #[test]
+    fn clients_of_one_user_share_and_others_do_not() {
+        let (limiters, clock) = (Limiters::default(), Stepped::at(0.0));
+        let of = |user: &str| limiters.clone().of(user.into(), Limits::new(None, clock.clone()));
+        let (first, second, other) = (of("a"), of("a"), of("b"));
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
+        drop((first, second));
+        assert!(!Arc::ptr_eq(&of("a"), &other));
+        assert_eq!(lock(&limiters.0).len(), 2, "what nobody uses is forgotten");
     }
 
     #[test]

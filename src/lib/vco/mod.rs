@@ -11,7 +11,8 @@
 //!   followed, so the token never travels to another host.
 //! - Every field of a reply is optional and read leniently (`wire`); a list that does not vouch
 //!   for a location proves nothing about it ([`Kind::Incomplete`]).
-//! - One limiter a location, shared by all clones of a [`Client`] (`limit`).
+//! - One limiter a location, shared by all clones of a [`Client`], and by all clients of one
+//!   user that were given the same [`Limiters`] (`limit`, ADR 0005).
 //!
 //! **To add a call:** put a method on [`Customer`] into the file of its noun; build a
 //! `call::Call` (operation in words for the error's text, target, path segments, whether
@@ -57,6 +58,7 @@ pub mod tls;
 mod transport;
 mod upload;
 mod vm;
+mod watch;
 pub mod wire;
 
 pub use address::bare;
@@ -71,6 +73,7 @@ pub use customer::Customer;
 pub use disk::{Disk, NewDisk};
 pub use error::{Error, Kind};
 pub use image::{DeletedImages, Image, NewImage};
+pub use limit::Limiters;
 pub use loadbalancer::{ListedLoadBalancer, LoadBalancer, NewLoadBalancer};
 pub use location::LocationInfo;
 pub use me::{Me, Membership};
@@ -84,3 +87,4 @@ pub use recycle::{Binned, BinnedVm, RecycleBin};
 pub use serverpool::{Host, ListedServerPool, ServerPool};
 pub use upload::Upload;
 pub use vm::{NewVm, Pci, Vm, VmDetail, VmDisk};
+pub use watch::{Outcome, Watch};

@@ -6,16 +6,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// A token that expires in so many seconds.
-fn token(expires_in: f64, mark: &str) -> String {
+pub(super) fn token(expires_in: f64, mark: &str) -> String {
     let exp = System::new().unix() + expires_in;
     let claims = format!(r#"{{"exp": {exp:.0}, "refresh_token": "r", "mark": "{mark}"}}"#);
     format!("eyJhbGciOiJFUzM4NCJ9.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
 }
 
-const REFRESH: &str = "/v1/oauth/jwt/refresh";
+pub(super) const REFRESH: &str = "/v1/oauth/jwt/refresh";
 
 /// A portal and its IAM: the IAM answers with `renewed`, the API takes what `accepts` takes.
-async fn portal(renewed: Answer, accepts: impl Fn(&str) -> bool + Send + 'static) -> Server {
+pub(super) async fn portal(
+    renewed: Answer,
+    accepts: impl Fn(&str) -> bool + Send + 'static,
+) -> Server {
     let address = Arc::new(std::sync::OnceLock::<String>::new());
     let domain = address.clone();
     let server = Server::start(move |asked, _| {
@@ -42,7 +45,7 @@ async fn portal(renewed: Answer, accepts: impl Fn(&str) -> bool + Send + 'static
     server
 }
 
-fn with_token(server: &Server, token: &str) -> Config {
+pub(super) fn with_token(server: &Server, token: &str) -> Config {
     let mut config = config(server);
     config.token = TokenSource::Inline(token.into());
     config

@@ -3,10 +3,12 @@
 mod auth;
 mod embedded;
 mod log;
+mod nouns;
 mod objectspace;
 mod server;
 mod tls;
 mod upload;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
