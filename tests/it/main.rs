@@ -14,6 +14,7 @@ mod resolve;
 mod s3;
 mod shape;
 mod sim_access;
+mod sim_cloud;
 mod sim_faults;
 mod sim_images;
 mod sim_objectspace;

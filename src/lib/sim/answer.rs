@@ -8,18 +8,20 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::cloud::{Cloud, State};
 use super::images;
-use super::objectspace;
 use super::operations::{Op, Operation};
+use super::past::Pasts;
 use super::reply::{Payload, Reply};
 use super::rules::EtagPlace;
 use super::upload;
+use super::visit::Visit;
 use super::words;
 use super::world::{Capabilities, Image};
+use super::{disk, ingress, machine, network, objectspace};
 
 /// What a fault changes about how a call is carried out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Distortion<'a> {
-    /// Images are listed as they were before the last write.
+    /// Lists are as they were before the last write.
     pub(super) stale: bool,
     /// The location that lists over several locations report in error.
     pub(super) broken: Option<&'a str>,
@@ -47,6 +49,10 @@ pub(super) async fn answer(
         (Op::Store(op), Content::Json(body)) => {
             objectspace::answer(cloud, op, call, &body, distortion).await
         }
+        (
+            Op::Network(_) | Op::Machine(_) | Op::Disk(_) | Op::Ingress(_) | Op::RecycleBin,
+            Content::Json(body),
+        ) => in_world(cloud, operation, call, &body, distortion),
         (op, _) => Ok(at_once(&mut cloud.lock(), op, call, distortion, &cloud.iam_domain())),
     };
     done.unwrap_or_else(|reply| reply)
@@ -80,7 +86,7 @@ fn at_once(
     iam_domain: &str,
 ) -> Reply {
     let (customer, location) = (call.in_path("customer_id"), call.in_path("location"));
-    let (world, broken) = (&mut state.world, distortion.broken);
+    let world = &mut state.world;
     match op {
         Op::Me => Reply::json(words::me(world, iam_domain)),
         Op::OsNames => Reply::json(words::os_names()),
@@ -100,16 +106,16 @@ fn at_once(
             images::delete(world, customer, location, call.number("image_id"), permanently)
         }
         Op::RestoreImage => images::restore(world, customer, location, call.number("image_id")),
-        Op::RecycleBin => Reply::json(words::recycle_bin(world, customer, broken)),
-        Op::Cloudspaces => {
-            let csv = call.arg("locations").unwrap_or_default().split(',');
-            let names: Vec<String> = csv.filter(|n| !n.is_empty()).map(str::to_owned).collect();
-            Reply::json(words::cloudspaces(world, customer, &names, broken))
-        }
-        Op::Cloudspace | Op::Vms => in_cloudspace(state, op, call),
-        Op::CreateImage | Op::StartUpload | Op::UploadPart | Op::FinishUpload | Op::Store(_) => {
-            Reply::error(400, "required body missing")
-        }
+        Op::CreateImage
+        | Op::StartUpload
+        | Op::UploadPart
+        | Op::FinishUpload
+        | Op::RecycleBin
+        | Op::Network(_)
+        | Op::Machine(_)
+        | Op::Disk(_)
+        | Op::Ingress(_)
+        | Op::Store(_) => Reply::error(400, "required body missing"),
     }
 }
 
@@ -138,21 +144,54 @@ fn read_image(state: &mut State, call: &Call) -> Reply {
     }
 }
 
-fn in_cloudspace(state: &State, op: Op, call: &Call) -> Reply {
-    let (customer, id) = (call.in_path("customer_id"), call.in_path("cloudspace_id"));
-    let mine = |c: &&super::world::Cloudspace| c.cloudspace_id == id && c.customer_id == customer;
-    let Some(space) = state.world.cloudspaces.iter().find(mine) else {
-        return Reply::error(404, "Cloudspace not found");
+/// A call about what the world holds and nothing else does.
+fn in_world(
+    cloud: &Cloud,
+    operation: &Operation,
+    call: &Call,
+    body: &Value,
+    distortion: Distortion<'_>,
+) -> Result<Reply, Reply> {
+    let state = &mut *cloud.lock();
+    let mut late;
+    let world = if distortion.stale && lists(operation) {
+        late = state.pasts.world(&state.world, call);
+        &mut late
+    } else {
+        &mut state.world
     };
-    let down = |s: &&super::world::Site| s.location == space.location && s.down;
-    if let Some(site) = state.world.locations.iter().find(down) {
-        return Reply::error(503, format!("G8Error: location {} does not answer", site.location));
+    let before = operation.writes.then(|| Pasts::before(world, call));
+    let (now, unix) = (cloud.clock.elapsed(), cloud.clock.unix());
+    let mut visit = Visit { world, call, body, now, unix, broken: distortion.broken };
+    let reply = match operation.op {
+        Op::Network(op) => network::answer(&mut visit, op),
+        Op::Machine(op) => machine::answer(&mut visit, op),
+        Op::Disk(op) => disk::answer(&mut visit, op),
+        Op::Ingress(op) => ingress::answer(&mut visit, op, &mut state.fronts),
+        _ => {
+            let (customer, broken) = (call.in_path("customer_id"), distortion.broken);
+            Ok(Reply::json(words::recycle_bin(visit.world, customer, broken)))
+        }
+    }?;
+    if let Some(before) = before {
+        state.pasts.remember(before);
     }
-    if op == Op::Cloudspace {
-        return Reply::json(words::cloudspace(space));
-    }
-    let (all, only) = (call.flag("include_deleted", false), call.flag("only_deleted", false));
-    Reply::json(words::vms(space, all, only))
+    Ok(reply)
+}
+
+/// Whether it is one of those that may lag behind.
+fn lists(operation: &Operation) -> bool {
+    operation.id.starts_with("list")
+        || matches!(
+            operation.id,
+            "recycleBin"
+                | "getCloudspaceNotes"
+                | "getVirtualMachineNotes"
+                | "getDiskNotes"
+                | "getVirtualMachineAntiAffinityGroups"
+                | "getPrivateNetworkIPAddresses"
+                | "getExternalNetworkAddresses"
+        )
 }
 
 /// The image that a create call describes.

@@ -28,6 +28,8 @@ pub(super) struct Call {
     pub(super) x_fields: Option<String>,
     pub(super) content_type: Option<String>,
     pub(super) deliberate: bool,
+    /// The location that the body names.
+    pub(super) told: Option<String>,
 }
 
 impl Call {
@@ -47,6 +49,7 @@ impl Call {
             x_fields: text("x-fields"),
             content_type: text(header::CONTENT_TYPE.as_str()),
             deliberate: text("x-capvco-deliberate").is_some_and(|v| v == "1"),
+            told: None,
         };
         if !call.is_refresh() {
             call.look_up();
@@ -96,13 +99,14 @@ impl Call {
         self.params.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value)
     }
 
-    /// The location that the call is for: named by path or query, or told by the id of a
+    /// The location that the call is for: named by path, query or body, or told by the id of a
     /// cloudspace or an objectspace.
     pub(super) fn location(&self) -> Option<String> {
         let named = [self.in_path("location"), self.arg("location").unwrap_or_default()];
         let ids = ["cloudspace_id", "objectspace_id"].map(|name| self.in_path(name));
         let told = || ids.into_iter().find_map(location_in);
-        named.into_iter().find(|l| !l.is_empty()).map(str::to_owned).or_else(told)
+        let named = named.into_iter().find(|l| !l.is_empty()).map(str::to_owned);
+        named.or_else(|| self.told.clone()).or_else(told)
     }
 
     /// A number of the path; 0, which nothing has, where it is negative.

@@ -26,9 +26,12 @@ pub(super) fn query(operation: &Operation, pairs: &[(String, String)]) -> Vec<St
     wrong
 }
 
+/// The parameters of paths that are numbers (vco-api.md 0.2).
+const NUMBERS: &[&str] = &["image_id", "vm_id", "disk_id", "external_network_id"];
+
 /// What is wrong with the path's parameters: some are numbers.
 pub(super) fn path(params: &[(&'static str, String)]) -> Vec<String> {
-    let numbers = params.iter().filter(|(name, _)| *name == "image_id");
+    let numbers = params.iter().filter(|(name, _)| NUMBERS.contains(name));
     let bad = numbers.filter(|(_, text)| !is_integer(text));
     bad.map(|(name, text)| format!("path {name}: {text:?} is no integer")).collect()
 }
@@ -39,8 +42,9 @@ fn is_integer(text: &str) -> bool {
 
 fn text_value(param: &Param, text: &str) -> Option<String> {
     let right = match param.kind {
-        Type::Text | Type::Csv | Type::ListOf(_) | Type::Object(_) => true,
+        Type::Text | Type::Csv | Type::ListOf(_) | Type::Object(_) | Type::Map => true,
         Type::Integer => is_integer(text),
+        Type::Number => text.parse::<f64>().is_ok_and(f64::is_finite) && !text.starts_with('+'),
         Type::Boolean => matches!(text, "true" | "false"),
         Type::OneOf(values) => values.contains(&text),
     };
@@ -86,6 +90,8 @@ fn json_value(field: &Param, value: &Value, at: &str, wrong: &mut Vec<String>) {
     let right = match field.kind {
         Type::Text | Type::Csv => value.is_string(),
         Type::Integer => value.is_i64() || value.is_u64(),
+        Type::Number => value.is_number(),
+        Type::Map => value.is_object(),
         Type::Boolean => value.is_boolean(),
         Type::OneOf(values) => value.as_str().is_some_and(|v| values.contains(&v)),
         Type::ListOf(fields) => {

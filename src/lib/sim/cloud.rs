@@ -17,6 +17,7 @@ use axum::http::request::Parts;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -25,15 +26,18 @@ use super::auth::Keyring;
 use super::call::Call;
 use super::check;
 use super::error::Error;
+use super::events::Listeners;
 use super::format;
 use super::images::{self, Job};
 use super::import::Importer;
+use super::ingress::front::Fronts;
 use super::journal::{Exchange, Journal};
 use super::limits::Counts;
 use super::mask::{self, Mask};
 use super::objectspace::stores::Stores;
 use super::operations::{Body as Declared, Op};
 use super::pace::Pace;
+use super::past::Pasts;
 use super::reply::{Payload, Reply};
 use super::script::{Fault, Kind, Script};
 use super::upload::Uploads;
@@ -53,6 +57,11 @@ pub(super) struct State {
     pub(super) keys: Keyring,
     pub(super) counts: Counts,
     pub(super) uploads: Uploads,
+    pub(super) fronts: Fronts,
+    pub(super) listeners: Listeners,
+    pub(super) pasts: Pasts,
+    /// When the next action ends, on the cloud's clock.
+    due: Option<Duration>,
 }
 
 /// The cloud.
@@ -66,6 +75,7 @@ pub(super) struct Cloud {
     spool: TempDir,
     pub(super) stop: CancellationToken,
     imported: Notify,
+    begun: Notify,
     pub(super) addr: SocketAddr,
 }
 
@@ -81,7 +91,7 @@ impl Cloud {
         let path = tempfile::env::temp_dir();
         let spool = spool.map_err(|source| Error::File { what, path, source })?;
         let mut world = world;
-        world.complete();
+        world.complete(addr.port());
         let importer = Importer::new()?;
         let stores = Stores::new(world.versitygw.as_deref(), spool.path(), importer.client());
         let state = State {
@@ -91,6 +101,10 @@ impl Cloud {
             keys: Keyring::default(),
             counts: Counts::default(),
             uploads: Uploads::default(),
+            fronts: Fronts::new(Handle::current(), stop.clone()),
+            listeners: Listeners::default(),
+            pasts: Pasts::default(),
+            due: None,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -102,15 +116,24 @@ impl Cloud {
             spool,
             stop,
             imported: Notify::new(),
+            begun: Notify::new(),
             addr,
         })
     }
 
-    /// The state, with every import that is due concluded.
+    /// The state, with everything that is due concluded, and told to those who listen.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state_now = &mut *state;
-        images::settle(&mut state_now.world, &mut state_now.jobs, self.clock.elapsed());
+        let now = self.clock.elapsed();
+        images::settle(&mut state_now.world, &mut state_now.jobs, now);
+        let due = state_now.world.settle(now);
+        if due != state_now.due {
+            state_now.due = due;
+            self.begun.notify_one();
+        }
+        state_now.listeners.keep_up(&state_now.world);
+        state_now.fronts.keep_up(&state_now.world);
         state
     }
 
@@ -186,6 +209,24 @@ impl Cloud {
     }
 }
 
+/// Ends every action when it is due, whether anybody calls or not.
+pub(super) async fn keep_time(cloud: Arc<Cloud>) {
+    loop {
+        let due = cloud.lock().due;
+        let sleep = async {
+            match due {
+                Some(due) => cloud.clock.sleep(due.saturating_sub(cloud.clock.elapsed())).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = sleep => {}
+            () = cloud.begun.notified() => {}
+            () = cloud.stop.cancelled() => return,
+        }
+    }
+}
+
 /// Serves one request.
 pub(super) async fn serve(
     Shared(cloud): Shared<Arc<Cloud>>,
@@ -193,10 +234,18 @@ pub(super) async fn serve(
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let call = Call::read(&head);
+    let mut call = Call::read(&head);
+    let raw = call.operation.is_some_and(|o| matches!(o.body, Declared::Bytes));
+    let (content, bytes) = if raw {
+        check_raw(&mut call);
+        (Content::Raw(body), sent(&head))
+    } else {
+        let (value, bytes) = read_json(&mut call, body).await;
+        (Content::Json(value), bytes)
+    };
     let location = call.location();
     let fault = cloud.lock().script.next(call.operation_id(), location.as_deref());
-    let work = carry_out(Arc::clone(&cloud), call, head, body, fault.clone());
+    let work = carry_out(Arc::clone(&cloud), call, content, bytes, fault.clone());
     let reply = tokio::spawn(work).await.unwrap_or_else(|_| Reply::broken(500));
     deliver(&cloud, &peer, reply, fault.map(|f| f.kind)).await.into_response()
 }
@@ -204,28 +253,25 @@ pub(super) async fn serve(
 /// Does what the call asks for and writes it down.
 async fn carry_out(
     cloud: Arc<Cloud>,
-    mut call: Call,
-    head: Parts,
-    body: Body,
+    call: Call,
+    content: Content,
+    request_bytes: u64,
     fault: Option<Fault>,
 ) -> Reply {
     let started = cloud.clock.unix();
-    let raw = call.operation.is_some_and(|o| matches!(o.body, Declared::Bytes));
-    let mut exchange = Exchange { started, ..Exchange::default() };
-    let content = if raw {
-        let length = head.headers.get("content-length").and_then(|v| v.to_str().ok());
-        exchange.request_bytes = length.and_then(|t| t.parse().ok()).unwrap_or(0);
-        check_raw(&mut call);
-        Content::Raw(body)
-    } else {
-        let (value, bytes) = read_json(&mut call, body).await;
-        exchange.request_bytes = bytes;
+    let mut exchange = Exchange { request_bytes, started, ..Exchange::default() };
+    if let Content::Json(value) = &content {
         exchange.request_body = value.clone();
-        Content::Json(value)
-    };
+    }
     let reply = decide(&cloud, &call, content, fault.as_ref()).await;
     write_down(&cloud, exchange, call, &reply, fault);
     reply
+}
+
+/// How many bytes the client says it sends.
+fn sent(head: &Parts) -> u64 {
+    let length = head.headers.get("content-length").and_then(|v| v.to_str().ok());
+    length.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 fn check_raw(call: &mut Call) {
@@ -250,6 +296,7 @@ async fn read_json(call: &mut Call, body: Body) -> (Value, u64) {
     if let Some(operation) = call.operation {
         call.problems.extend(check::body(operation, &value));
     }
+    call.told = value["location"].as_str().map(str::to_owned);
     (value, bytes.len() as u64)
 }
 
@@ -265,11 +312,12 @@ fn write_down(
     let stood_in = kind.as_ref().is_some_and(|k| !k.happens());
     exchange.response_body = if stood_in { Value::Null } else { reply.as_journaled() };
     mask::hide(&mut exchange.response_body);
+    mask::hide(&mut exchange.request_body);
     exchange.operation = call.operation_id().into();
     exchange.location = call.location();
     exchange.method = call.method;
     exchange.path = call.path;
-    exchange.query = call.query;
+    exchange.query = mask::hidden(call.query);
     exchange.status = reply.status;
     exchange.deliberate = call.deliberate;
     exchange.problems = call.problems;

@@ -7,8 +7,21 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What the journal never holds: the secrets of S3 keys. The ids of these keys are no secrets.
-const SECRETS: &[&str] = &["secret", "secret_key"];
+/// What the journal never holds: the secrets of S3 keys, the passwords of guests, what opens a
+/// machine. The ids of keys are no secrets.
+const SECRETS: &[&str] = &["secret", "secret_key", "password", "user_data", "tpm_secret"];
+
+/// Objects of which the journal holds the keys only: user data has the secrets of a cluster.
+const CLOSED: &[&str] = &["userdata", "UserDataParameters"];
+
+/// The pairs of a query without its secrets.
+pub(super) fn hidden(query: Vec<(String, String)>) -> Vec<(String, String)> {
+    let hide = |(key, text): (String, String)| {
+        let text = if SECRETS.contains(&key.as_str()) { "***".to_owned() } else { text };
+        (key, text)
+    };
+    query.into_iter().map(hide).collect()
+}
 
 /// Puts stars in the place of every secret; they are text as the secret was.
 pub(super) fn hide(value: &mut Value) {
@@ -19,6 +32,9 @@ pub(super) fn hide(value: &mut Value) {
                 match value {
                     Value::String(text) if SECRETS.contains(&key.as_str()) => {
                         "***".clone_into(text);
+                    }
+                    Value::Object(inner) if CLOSED.contains(&key.as_str()) => {
+                        inner.values_mut().for_each(|value| *value = "***".into());
                     }
                     value => hide(value),
                 }

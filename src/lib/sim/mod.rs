@@ -5,12 +5,16 @@
 //! (`operations`): an undeclared path, parameter or field, or a missing required one, is
 //! answered 400 and recorded, so a wrong client cannot pass. Images really work: a create call
 //! asks HEAD and GET of the URL, an upload is spooled and hashed. So does S3: each objectspace is a
-//! versitygw of its own.
+//! versitygw of its own; and so do load balancers: each is a TCP proxy on a loopback address.
+//! What a machine's guest would do is for others to play: [`Sim::vm_events`].
 //!
 //! What may enter: facts of the cloud that have an evidence tag, each switchable in [`Rules`]
 //! where the evidence is thin; scripted [`Fault`]s; nothing of the client. Invariants: one lock;
 //! the journal holds the reply as it was made before a fault distorted it; with
 //! [`Pace::Stepped`] nothing gets on by itself.
+//!
+//! Each part of the cloud is a room below (`network`, `machine`, `disk`, `ingress`,
+//! `objectspace`): `record` is state and rules, `words` the replies, `operations` the table.
 //!
 //! To add an operation: a row in `operations`, an arm in `answer`, its body in `words`. To add a
 //! fault: a variant of [`script::Kind`], and what it does in `cloud`.
@@ -20,28 +24,37 @@ mod auth;
 mod call;
 mod check;
 mod cloud;
+pub mod disk;
+pub mod doing;
 mod error;
+pub mod events;
 mod format;
 mod images;
 mod import;
+pub mod ingress;
+mod inventory;
 mod journal;
 mod limits;
+pub mod machine;
 mod mask;
+pub mod network;
 pub mod objectspace;
 mod operations;
 mod pace;
 mod partitions;
+mod past;
 pub mod qcow2;
 mod reply;
 pub mod rules;
 pub mod script;
 pub mod source;
 mod upload;
+mod visit;
 mod wire;
 mod words;
 pub mod world;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +64,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
+pub use events::{Machine, VmAt, VmEvent, VmEvents};
 pub use journal::Exchange;
 pub use pace::Pace;
 pub use rules::Rules;
@@ -89,6 +103,7 @@ impl Sim {
         let server = tokio::spawn(async move {
             tokio::select! { _ = serve.into_future() => {}, () = stop.cancelled() => {} }
         });
+        tokio::spawn(cloud::keep_time(Arc::clone(&cloud)));
         let token = mint(&cloud, cloud.clock.unix() + 86_400.0, true);
         Ok(Self { cloud, server, token, customer })
     }
@@ -134,9 +149,34 @@ impl Sim {
         self.cloud.clock.unix()
     }
 
-    /// Reads or changes the state, with every import that has ended and is due concluded.
+    /// Reads or changes the state, with everything that is due concluded.
     pub fn world<R>(&self, f: impl FnOnce(&mut World) -> R) -> R {
-        f(&mut self.cloud.lock().world)
+        let result = f(&mut self.cloud.lock().world);
+        // What follows from the change: listeners, events, actions that end.
+        drop(self.cloud.lock());
+        result
+    }
+
+    /// From now on tells what becomes of machines; those that run already come as started.
+    #[must_use]
+    pub fn vm_events(&self) -> VmEvents {
+        let state = &mut *self.cloud.lock();
+        let events = state.listeners.add();
+        state.listeners.keep_up(&state.world);
+        events
+    }
+
+    /// Says where an address of a cloudspace really is: load balancers dial `host` in its place,
+    /// with the same ports. Without it they dial the address itself.
+    pub fn map_address(&self, cloudspace_id: &str, ip: &str, host: IpAddr) {
+        self.cloud.lock().fronts.map_host(cloudspace_id, ip, host);
+        drop(self.cloud.lock());
+    }
+
+    /// The same for one port, which may be another one there.
+    pub fn map_port(&self, cloudspace_id: &str, ip: &str, port: u16, to: SocketAddr) {
+        self.cloud.lock().fronts.map_port(cloudspace_id, ip, port, to);
+        drop(self.cloud.lock());
     }
 
     /// Adds a scripted fault after those that are there.
@@ -149,8 +189,8 @@ impl Sim {
         self.cloud.lock().script.clear();
     }
 
-    /// With a stepped pace: moves the clock, then waits until every import that is due by now
-    /// has ended. With [`Pace::Auto`] it does nothing.
+    /// With a stepped pace: moves the clock, then waits until everything that is due by now,
+    /// imports included, has ended. With [`Pace::Auto`] it does nothing.
     pub async fn advance(&self, by: Duration) {
         self.cloud.pace.advance(by);
         self.cloud.settle().await;

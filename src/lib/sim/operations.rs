@@ -2,9 +2,13 @@
 //!
 //! What is not in this table is answered 400 and recorded, so a wrong client cannot pass. To add
 //! an operation: a variant of [`Op`], a row here copied from the vendor's API file (name, type,
-//! required), and an arm in `answer.rs`; the compiler and the tests ask for the rest. Those of
-//! objectspaces are a table of their own.
+//! required), and an arm in `answer.rs`; the compiler and the tests ask for the rest. The rooms
+//! below have tables of their own.
 
+use super::disk::operations as disk;
+use super::ingress::operations as ingress;
+use super::machine::operations as machine;
+use super::network::operations as network;
 use super::objectspace::operations as store;
 
 /// An operation that the cloud serves.
@@ -25,9 +29,10 @@ pub(super) enum Op {
     UploadPart,
     FinishUpload,
     RecycleBin,
-    Cloudspaces,
-    Cloudspace,
-    Vms,
+    Network(network::Op),
+    Machine(machine::Op),
+    Disk(disk::Op),
+    Ingress(ingress::Op),
     Store(store::Op),
 }
 
@@ -36,12 +41,16 @@ pub(super) enum Op {
 pub(super) enum Type {
     Text,
     Integer,
+    /// A number that need not be whole.
+    Number,
     Boolean,
     /// Text separated by commas.
     Csv,
     OneOf(&'static [&'static str]),
     ListOf(&'static [Param]),
     Object(&'static [Param]),
+    /// An object with any keys.
+    Map,
 }
 
 /// A query parameter, or a field of a body.
@@ -137,8 +146,38 @@ macro_rules! operation {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(store::OPERATIONS)
+    let rooms = [network::OPERATIONS, machine::OPERATIONS, disk::OPERATIONS, ingress::OPERATIONS];
+    OPERATIONS.iter().chain(rooms.into_iter().flatten()).chain(store::OPERATIONS)
 }
+
+/// A table of a room of its own: variant, `operationId`, method, what the path begins with and
+/// how it ends, query, body.
+macro_rules! rows {
+    ($room:ident;
+     $($op:ident $id:literal $method:literal $base:ident $tail:literal, $query:expr, $body:expr;)*
+    ) => {
+        &[$(Operation {
+            op: $crate::sim::operations::Op::$room(Op::$op),
+            id: $id,
+            method: $method,
+            path: rows!(@ $base $tail),
+            query: $query,
+            body: $body,
+            writes: !matches!($method.as_bytes(), b"GET"),
+        }),*]
+    };
+    (@ customer $tail:literal) => { concat!("/customers/{customer_id}", $tail) };
+    (@ location $tail:literal) => {
+        concat!("/customers/{customer_id}/locations/{location}", $tail)
+    };
+    (@ cloudspace $tail:literal) => {
+        concat!("/customers/{customer_id}/cloudspaces/{cloudspace_id}", $tail)
+    };
+    (@ vm $tail:literal) => {
+        concat!("/customers/{customer_id}/cloudspaces/{cloudspace_id}/vms/{vm_id}", $tail)
+    };
+}
+pub(super) use rows;
 
 const OPERATIONS: &[Operation] = &[
     operation!(Me, "getCurrentUserInfo", "GET", "/me", &[]),
@@ -227,38 +266,6 @@ const OPERATIONS: &[Operation] = &[
         ])
     ),
     operation!(RecycleBin, "recycleBin", "GET", "/customers/{customer_id}/recycle-bin", &[]),
-    operation!(
-        Cloudspaces,
-        "listCloudspaces",
-        "GET",
-        "/customers/{customer_id}/cloudspaces",
-        &[
-            may("include_deleted", Type::Boolean),
-            may("only_deleted", Type::Boolean),
-            may("include_disabled", Type::Boolean),
-            may("locations", Type::Csv),
-            may("filter_storage_only", Type::Boolean),
-        ]
-    ),
-    operation!(
-        Cloudspace,
-        "getCloudspaceInfo",
-        "GET",
-        "/customers/{customer_id}/cloudspaces/{cloudspace_id}",
-        &[]
-    ),
-    operation!(
-        Vms,
-        "listCloudspaceVirtualMachines",
-        "GET",
-        "/customers/{customer_id}/cloudspaces/{cloudspace_id}/vms",
-        &[
-            may("include_deleted", Type::Boolean),
-            may("only_deleted", Type::Boolean),
-            may("include_connected", Type::Boolean),
-            may("exclude_internal", Type::Boolean),
-        ]
-    ),
 ];
 
 /// How images boot.

@@ -61,6 +61,47 @@ pub struct Rules {
     /// Whether finishing checks that every part but the last has `part_size` bytes; true.
     pub check_part_sizes: bool,
 
+    /// How long a cloudspace is DEPLOYING; 0, because creating one was seen to last until it is
+    /// deployed (PU).
+    #[serde(with = "seconds")]
+    pub cloudspace_time: Duration,
+    /// How long a machine is DEPLOYING; 0.
+    #[serde(with = "seconds")]
+    pub vm_time: Duration,
+    /// How long a machine takes to start, stop, pause, resume, reboot or reset; 0.
+    #[serde(with = "seconds")]
+    pub power_time: Duration,
+    /// How long a disk or an interface takes to be attached or detached; 0.
+    #[serde(with = "seconds")]
+    pub attach_time: Duration,
+    /// How long a disk is CREATING; 0.
+    #[serde(with = "seconds")]
+    pub disk_time: Duration,
+    /// How long a machine or a cloudspace takes to be deleted; 0.
+    #[serde(with = "seconds")]
+    pub delete_time: Duration,
+    /// Whether the names of cloudspaces and machines are unique (409, G8S), the recycle bin
+    /// included (G8D, with `binned_names_reserved`); true, but not seen on a portal (13.3 no. 6).
+    pub unique_cloud_names: bool,
+    /// Whether a cloudspace or a disk that is DESTROYED can still be read; false, though it was
+    /// seen elsewhere (13.4, TF).
+    pub destroyed_readable: bool,
+    /// Whether a machine's private address is `Undefined` while it is DEPLOYING (5.5, G8S); false.
+    pub undefined_address: bool,
+    /// Whether cloud-init's disk shows among a machine's disks (6.2, inference); false. It counts
+    /// toward the 25 in any case.
+    pub metadata_disk_shown: bool,
+    /// Whether a machine is refused (503) where its group's members would share a host before
+    /// they are spread; false (13.3 no. 7: hard or soft is unknown).
+    pub anti_affinity_is_hard: bool,
+    /// Whether what lies in the recycle bin counts against quotas; true (13.3 no. 15; inference).
+    pub bin_counts: bool,
+    /// Whether taking a host out of a pool cuts the connections that it holds; false (13.3 no. 9:
+    /// unknown).
+    pub cut_removed_hosts: bool,
+    /// Whether `updatePortforward` gives the port forward another id; true (PU).
+    pub forward_ids_change: bool,
+
     /// How long an objectspace is DEPLOYING after it was made, on the world's clock; 0, because
     /// creating a cloudspace was seen to last until it is deployed (PU; the rest is inference).
     #[serde(with = "seconds")]
@@ -117,6 +158,20 @@ impl Default for Rules {
             part_size: 16 << 20,
             etag: EtagPlace::Header,
             check_part_sizes: true,
+            cloudspace_time: Duration::ZERO,
+            vm_time: Duration::ZERO,
+            power_time: Duration::ZERO,
+            attach_time: Duration::ZERO,
+            disk_time: Duration::ZERO,
+            delete_time: Duration::ZERO,
+            unique_cloud_names: true,
+            destroyed_readable: false,
+            undefined_address: false,
+            metadata_disk_shown: false,
+            anti_affinity_is_hard: false,
+            bin_counts: true,
+            cut_removed_hosts: false,
+            forward_ids_change: true,
             objectspace_time: Duration::ZERO,
             key_rights: KeyRights::Usual,
             locked_data: LockedData::Refused,

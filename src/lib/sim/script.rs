@@ -81,7 +81,8 @@ pub enum Kind {
     IdsAsText,
     /// `floats`: it was done; whole numbers come as floats.
     Floats,
-    /// `stale-list`: images are listed as they were before the last write at the location.
+    /// `stale-list`: lists are as they were before the last write at the location, those of a
+    /// cloudspace as before the last write in it.
     StaleList,
     /// `location-error`: the location is in error: lists over all locations leave its things
     /// out and say so, calls for the location itself answer 503.

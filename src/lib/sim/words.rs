@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::operations::{OS_NAMES, OS_TYPES, os_type_of};
 use super::reply::{Payload, Reply};
 use super::rules::{CreateReply, Rules, SizeUnit};
-use super::world::{Cloudspace, Customer, Image, Status, Vm, World};
+use super::world::{Customer, Image, Status, World};
 
 const GIB: u64 = 1 << 30;
 
@@ -146,64 +146,12 @@ pub(super) fn recycle_bin(world: &World, customer: &str, broken: Option<&str>) -
     let images: Vec<Value> = rows.collect();
     let (objectspaces, buckets) = super::objectspace::words::binned(world, customer, &good);
     json!({"locations": statuses, "result": {
-        "objectspaces": objectspaces, "cloudspaces": [], "vms": [], "buckets": buckets, "disks": [],
+        "objectspaces": objectspaces,
+        "cloudspaces": super::network::words::binned(world, customer, &good),
+        "vms": super::machine::words::binned(world, customer, &good),
+        "buckets": buckets, "disks": super::disk::words::binned(world, customer, &good),
         "cdrom_images": [], "images": images, "vgpus": [],
     }})
-}
-
-/// `GET {C}/cloudspaces`; `names` are the locations that were asked for, none means all.
-pub(super) fn cloudspaces(
-    world: &World,
-    customer: &str,
-    names: &[String],
-    broken: Option<&str>,
-) -> Value {
-    let (statuses, good) = statuses(world, names, broken);
-    let shown = |c: &&Cloudspace| c.customer_id == customer && good.contains(&c.location);
-    let row = |c: &Cloudspace| {
-        json!({
-            "cloudspace_id": c.cloudspace_id, "status": c.status, "deletion_time": "",
-            "external_network_ip": "203.0.113.10/24",
-            "external_networks": [[{
-                "id": 5, "metric": 1, "ip": "203.0.113.10/24", "type": "external",
-            }]],
-            "name": c.name, "update_time": 1_790_000_000, "creation_time": 1_790_000_000,
-            "router_type": "default", "cloudspace_mode": "public",
-            "private_network": c.network(), "location": c.location,
-        })
-    };
-    let rows: Vec<Value> = world.cloudspaces.iter().filter(shown).map(row).collect();
-    json!({"locations": statuses, "result": rows})
-}
-
-/// `GET {CS}`.
-pub(super) fn cloudspace(c: &Cloudspace) -> Value {
-    json!({
-        "cloudspace_id": c.cloudspace_id, "status": c.status,
-        "external_network_ip": "203.0.113.10/24", "external_network_id": "5",
-        "private_network": c.network(), "name": c.name, "local_domain": "",
-        "update_time": 1_790_000_000, "creation_time": 1_790_000_000, "router_type": "default",
-        "location": c.location, "cloudspace_mode": "public",
-    })
-}
-
-/// `GET {CS}/vms`. The cloudspace's id is declared a number here (vco-api.md 13.1).
-pub(super) fn vms(c: &Cloudspace, deleted: bool, only_deleted: bool) -> Value {
-    let shown = |vm: &&Vm| match vm.status.as_str() {
-        "DESTROYED" => false,
-        "DELETED" => deleted || only_deleted,
-        _ => !only_deleted,
-    };
-    let row = |vm: &Vm| {
-        json!({
-            "vm_id": vm.vm_id, "name": vm.name, "cloudspace_id": c.number, "status": vm.status,
-            "deletion_time": "", "stack_id": 1, "creation_time": 1_790_000_000.25,
-            "update_time": 1_790_000_000.25, "reference_id": "", "image_id": vm.image_id,
-            "storage": 10, "vcpus": 2, "memory": 2048, "appliance": false, "disks": [],
-            "tpm_enabled": false, "backup_status": "", "network_interfaces": [], "devices": [],
-        })
-    };
-    json!({"result": c.vms.iter().filter(shown).map(row).collect::<Vec<_>>()})
 }
 
 /// The keys that stay when every optional field is null: what a client cannot do without.
@@ -237,6 +185,27 @@ const KEPT: &[&str] = &[
     "objectspace_name",
     "bucket_name",
     "key",
+    "disk_id",
+    "disk_name",
+    "disks",
+    "vms",
+    "cloudspaces",
+    "cloudspace_name",
+    "vm_name",
+    "id",
+    "ip_addresses",
+    "ip_address",
+    "group_id",
+    "serverpool_id",
+    "host_id",
+    "hosts",
+    "address",
+    "loadbalancer_id",
+    "portforward_id",
+    "external_network_id",
+    "network_interfaces",
+    "title",
+    "content",
 ];
 
 /// Applies `change` to every object in a document, the outermost last.
@@ -327,7 +296,6 @@ mod tests {
         for at in 0..2 {
             world.locations[at].add_image(binned.clone());
         }
-        world.add_vm("be-mac-dc01-001", 100, "a");
         let count = |bin: &Value| bin["result"]["images"].as_array().unwrap().len();
         assert_eq!(count(&recycle_bin(&world, "acme_1", None)), 2);
         assert_eq!(count(&recycle_bin(&world, "other_1", None)), 0);
@@ -335,9 +303,8 @@ mod tests {
         assert_eq!(count(&bin), 1);
         assert_eq!(bin["locations"][0]["status"], "ERROR");
         world.locations[0].down = true;
-        let spaces = cloudspaces(&world, "acme_1", &["be-mac-dc01-001".into()], None);
-        assert_eq!(spaces["locations"].as_array().unwrap().len(), 1);
-        assert_eq!(spaces["result"], json!([]));
+        let (rows, good) = statuses(&world, &["be-mac-dc01-001".into()], None);
+        assert_eq!((rows.as_array().unwrap().len(), good.len()), (1, 0));
     }
 
     #[test]
@@ -347,16 +314,5 @@ mod tests {
         assert_eq!(size(&image, &rules), 5);
         rules.size_unit = SizeUnit::Gib;
         assert_eq!(size(&image, &rules), 2);
-    }
-
-    #[test]
-    fn deleted_vms_show_on_request() {
-        let vm = |status: &str| Vm { status: status.into(), ..Vm::default() };
-        let vms_of = vec![vm("RUNNING"), vm("DELETED"), vm("DESTROYED")];
-        let space = Cloudspace { vms: vms_of, ..Cloudspace::default() };
-        for (deleted, only, count) in [(false, false, 1), (true, false, 2), (false, true, 1)] {
-            let shown = vms(&space, deleted, only);
-            assert_eq!(shown["result"].as_array().unwrap().len(), count);
-        }
     }
 }

@@ -7,11 +7,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
+pub use super::disk::record::Disk;
+pub use super::doing::Doing;
+use super::doing::Staged as _;
 use super::error::Error;
+pub use super::ingress::record::{Balancer, Forward, Host, Pool, Tls};
+pub use super::machine::record::{Account, Group, Nic, Userdata, Vm};
+pub use super::network::quota::Allowance;
+pub use super::network::record::{Cloudspace, ExternalNetwork, Quota, Uplink};
+pub use super::objectspace::record::Note;
 pub use super::objectspace::record::{Access, Bucket, Key, Objectspace, Pair};
 use super::rules::{Rules, seconds};
 
@@ -27,6 +33,10 @@ pub struct World {
     pub locations: Vec<Site>,
     /// The cloudspaces of all customers.
     pub cloudspaces: Vec<Cloudspace>,
+    /// What customers may use in a location, where that has a limit.
+    pub allowances: Vec<Allowance>,
+    /// What users are told when they exceed it (vco-api.md 11).
+    pub resource_limit_message: String,
     /// The objectspaces of all customers, the destroyed ones too.
     pub objectspaces: Vec<Objectspace>,
     /// Where versitygw is, which serves the S3 of objectspaces; without it, the one on PATH or
@@ -76,6 +86,17 @@ pub struct Site {
     pub next_image_id: u64,
     /// The number of the next VM.
     pub next_vm_id: u64,
+    /// The networks outside. Without any, the location gets one of loopback addresses that no
+    /// other cloud on this machine has.
+    pub external_networks: Vec<ExternalNetwork>,
+    /// The disks of all customers, the destroyed ones too.
+    pub disks: Vec<Disk>,
+    /// The number of the next disk.
+    pub next_disk_id: u64,
+    /// How many hosts there are; 0 means three.
+    pub stacks: u64,
+    /// How much memory each host has for machines, in MiB; 0 is without limit.
+    pub stack_memory: u64,
     #[serde(skip)]
     pub(super) before_last_write: Option<Vec<Image>>,
 }
@@ -191,42 +212,6 @@ impl Default for Capabilities {
     }
 }
 
-/// A cloudspace, as far as its VMs use images.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Cloudspace {
-    /// Opaque to clients; `<location>:<number>` in URL-safe base64 (vco-api.md 0.3, EX).
-    pub cloudspace_id: String,
-    /// The number inside the id.
-    pub number: u64,
-    /// Its owner.
-    pub customer_id: String,
-    /// Where it is.
-    pub location: String,
-    /// Its name.
-    pub name: String,
-    /// `DEPLOYED` when it works.
-    pub status: String,
-    /// Its network; `192.168.103.0/24` if it is empty (vco-api.md 4.1).
-    pub private_network: String,
-    /// Its machines.
-    pub vms: Vec<Vm>,
-}
-
-/// A virtual machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Vm {
-    /// Unique within its location.
-    pub vm_id: u64,
-    /// Its name.
-    pub name: String,
-    /// `RUNNING`, `HALTED`, … `DELETED`, `DESTROYED`.
-    pub status: String,
-    /// The image it was made from.
-    pub image_id: u64,
-}
-
 impl World {
     /// A customer `acme_1` with three locations that hold a public image each.
     #[must_use]
@@ -250,6 +235,8 @@ impl World {
             customers: vec![Customer { customer_id: customer_id.into(), name: "Acme".into() }],
             locations: (0..).zip(locations).map(site).collect(),
             cloudspaces: Vec::new(),
+            allowances: Vec::new(),
+            resource_limit_message: "You have reached a limit of your contract".into(),
             objectspaces: Vec::new(),
             versitygw: None,
             rules: Rules::default(),
@@ -270,17 +257,55 @@ impl World {
     /// Makes a running VM from an image, in a cloudspace of the first customer that is made for
     /// it. Returns the cloudspace's id and the VM's.
     pub fn add_vm(&mut self, location: &str, image_id: u64, name: &str) -> (String, u64) {
-        let site = self.site(location);
-        let vm_id = site.next_vm_id;
-        site.next_vm_id += 1;
-        let vm = Vm { vm_id, name: name.into(), status: "RUNNING".into(), image_id };
         let customer = self.customers.first().map_or(String::new(), |c| c.customer_id.clone());
-        let space = format!("{name}-space");
-        let cloudspace_id = self.add_cloudspace(&customer, location, &space, "");
-        if let Some(space) = self.cloudspaces.last_mut() {
+        let cloudspace_id = self.add_cloudspace(&customer, location, &format!("{name}-space"), "");
+        let vm = Vm { name: name.into(), hostname: name.into(), image_id, ..Vm::default() };
+        let vm_id = self.add_vm_to(&cloudspace_id, vm);
+        (cloudspace_id, vm_id)
+    }
+
+    /// Puts a machine into a cloudspace, with a boot disk, and an address, a host and an account
+    /// if it has none. Returns its number, which is allocated here.
+    ///
+    /// # Panics
+    /// If there is no such cloudspace: for tests, where that is a mistake in the test.
+    #[expect(clippy::expect_used, reason = "a test that names no cloudspace is wrong")]
+    pub fn add_vm_to(&mut self, cloudspace_id: &str, mut vm: Vm) -> u64 {
+        let space = self.cloudspace(cloudspace_id).expect("the test names a cloudspace");
+        let (location, customer_id) = (space.location.clone(), space.customer_id.clone());
+        let free = self.free_private(space);
+        vm.vm_id = self.take_vm_id(&location);
+        Self::furnish(&mut vm, free);
+        let boot = Disk {
+            customer_id,
+            name: format!("{} boot", vm.name),
+            kind: "BOOT".into(),
+            status: "ASSIGNED".into(),
+            vm_id: vm.vm_id,
+            ..Disk::default()
+        };
+        self.site(&location).add_disk(boot);
+        let vm_id = vm.vm_id;
+        if let Some(space) = self.cloudspace_mut(cloudspace_id) {
             space.vms.push(vm);
         }
-        (cloudspace_id, vm_id)
+        vm_id
+    }
+
+    /// What a machine of a test or a file has if that does not say.
+    fn furnish(vm: &mut Vm, mut free: Vec<String>) {
+        if vm.private_ip.is_empty() && vm.lives() {
+            vm.private_ip = free.pop().unwrap_or_default();
+        }
+        if vm.stack_id == 0 {
+            vm.stack_id = 1;
+        }
+        if vm.account == Account::default() {
+            vm.account = Account::made_up();
+        }
+        if vm.userdata == Userdata::default() {
+            vm.userdata = Userdata::new(serde_json::Map::new(), &vm.account);
+        }
     }
 
     /// Makes a cloudspace without machines; an empty network is the usual one. Returns its id.
@@ -291,8 +316,8 @@ impl World {
         name: &str,
         private_network: &str,
     ) -> String {
-        let number = self.cloudspaces.len() as u64 + 1301;
-        let cloudspace_id = URL_SAFE_NO_PAD.encode(format!("{location}:{number}"));
+        let number = self.take_cloudspace_number();
+        let cloudspace_id = Cloudspace::id_of(location, number);
         self.cloudspaces.push(Cloudspace {
             cloudspace_id: cloudspace_id.clone(),
             number,
@@ -301,8 +326,9 @@ impl World {
             name: name.into(),
             status: "DEPLOYED".into(),
             private_network: private_network.into(),
-            vms: Vec::new(),
+            ..Cloudspace::default()
         });
+        self.link_up(self.cloudspaces.len() - 1);
         cloudspace_id
     }
 
@@ -328,11 +354,79 @@ impl World {
     }
 
     /// Fills in what a file left out.
-    pub(super) fn complete(&mut self) {
+    pub(super) fn complete(&mut self, port: u16) {
+        self.complete_networks(port);
+        for at in 0..self.cloudspaces.len() {
+            self.complete_cloudspace(at);
+        }
         for space in &mut self.objectspaces {
             space.complete(self.next_objectspace);
             self.next_objectspace += 1;
         }
+    }
+
+    /// Gives every location without external networks one of loopback addresses, where the door's
+    /// port tells this cloud from all others on the machine.
+    fn complete_networks(&mut self, port: u16) {
+        let [high, low] = port.to_be_bytes();
+        let count = u32::try_from(self.locations.len()).unwrap_or(u32::MAX).max(4);
+        let bits = (32 - (count - 1).leading_zeros()).min(5);
+        let size = 1_usize << (8 - bits);
+        for (index, site) in self.locations.iter_mut().enumerate() {
+            let Ok(start) = u8::try_from(index * size) else { return };
+            if site.external_networks.is_empty() && !site.storage_only {
+                site.external_networks.push(ExternalNetwork {
+                    external_network_id: index as u64 * 10 + 5,
+                    name: "internet".into(),
+                    network: format!("127.{high}.{low}.{start}/{}", 24 + bits),
+                    public: true,
+                    ..ExternalNetwork::default()
+                });
+            }
+        }
+    }
+
+    fn complete_cloudspace(&mut self, at: usize) {
+        let number = self.take_cloudspace_number();
+        let space = &mut self.cloudspaces[at];
+        if space.number == 0 {
+            space.number = number;
+        }
+        if space.cloudspace_id.is_empty() {
+            space.cloudspace_id = Cloudspace::id_of(&space.location, space.number);
+        }
+        if space.status.is_empty() {
+            "DEPLOYED".clone_into(&mut space.status);
+        }
+        space.complete_ids();
+        self.link_up(at);
+        let ids = 0..self.cloudspaces[at].vms.len();
+        for index in ids {
+            let space = &self.cloudspaces[at];
+            let (location, free) = (space.location.clone(), self.free_private(space));
+            let mut vm = space.vms[index].clone();
+            if vm.vm_id == 0 {
+                vm.vm_id = self.take_vm_id(&location);
+            }
+            Self::furnish(&mut vm, free);
+            self.cloudspaces[at].vms[index] = vm;
+        }
+    }
+
+    /// Ends every action that is due; when the next one is.
+    pub(super) fn settle(&mut self, now: Duration) -> Option<Duration> {
+        let mut due: Option<Duration> = None;
+        let mut meet = |next: Option<Duration>| {
+            due = [due, next].into_iter().flatten().min();
+        };
+        for space in &mut self.cloudspaces {
+            meet(space.settle(now));
+            space.vms.iter_mut().for_each(|vm| meet(vm.settle(now)));
+        }
+        for site in &mut self.locations {
+            site.disks.iter_mut().for_each(|disk| meet(disk.settle(now)));
+        }
+        due
     }
 
     pub(super) fn find_site(&mut self, location: &str) -> Option<&mut Site> {
@@ -343,12 +437,6 @@ impl World {
     pub(super) fn in_use(&self, location: &str, image_id: u64) -> bool {
         let here = self.cloudspaces.iter().filter(|c| c.location == location);
         here.flat_map(|c| &c.vms).any(|vm| vm.image_id == image_id && vm.status != "DESTROYED")
-    }
-}
-
-impl Cloudspace {
-    pub(super) fn network(&self) -> &str {
-        if self.private_network.is_empty() { "192.168.103.0/24" } else { &self.private_network }
     }
 }
 
@@ -375,6 +463,7 @@ impl Site {
             images: vec![image],
             next_image_id: first + 1,
             next_vm_id: first + 1,
+            next_disk_id: first + 1,
             ..Self::default()
         }
     }

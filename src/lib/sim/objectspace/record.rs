@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// An objectspace: an S3 store of a customer in a location.
@@ -89,6 +89,11 @@ impl Pair {
 }
 
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/// So many letters and digits that nobody can guess.
+pub(in crate::sim) fn random_letters(count: usize) -> String {
+    random(count, LETTERS)
+}
 
 /// So many letters of an alphabet. A machine without randomness has only As, which its cloud
 /// can bear.
@@ -182,7 +187,7 @@ impl Access {
 }
 
 /// A note.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Note {
     /// Its id.

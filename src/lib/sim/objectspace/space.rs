@@ -1,12 +1,10 @@
 //! What is done to objectspaces as a whole: create, delete, restore, reset, link, annotate.
 
-use std::net::Ipv4Addr;
-
 use serde_json::{Value, json};
 
 use super::super::reply::Reply;
 use super::super::rules::LockedData;
-use super::super::world::{Cloudspace, World};
+use super::super::world::World;
 use super::operations::Op;
 use super::record::{Link, Note, Objectspace, Pair, State};
 use super::{Visit, failed, gone, locked, unserved, words};
@@ -92,44 +90,15 @@ fn link(world: &World, space: &mut Objectspace, cloudspace: &str) -> Result<(), 
     if space.links.iter().any(|l| l.cloudspace_id == cloudspace) {
         return Err(Reply::error(409, "Objectspace is already connected"));
     }
-    let network = Network::of(new);
-    let others = space.links.iter().filter_map(|l| find(&l.cloudspace_id));
-    if others.map(Network::of).any(|other| other.overlaps(network)) {
+    let network = new.range();
+    let others = space.links.iter().filter_map(|l| find(&l.cloudspace_id)?.range());
+    if network.is_some_and(|network| others.into_iter().any(|o| o.overlaps(network))) {
         return Err(Reply::error(400, "Private networks of connected cloudspaces overlap"));
     }
-    let taken = world.objectspaces.iter().flat_map(|o| &o.links);
-    let taken = taken.filter(|l| l.cloudspace_id == cloudspace).count();
-    let ip_address = network.counted_down(taken);
+    // From the top of the range down, as machines (vco-api.md 4.2, G8S).
+    let ip_address = world.free_private(new).pop().unwrap_or_default();
     space.links.push(Link { cloudspace_id: cloudspace.into(), ip_address });
     Ok(())
-}
-
-/// A private network.
-#[derive(Debug, Clone, Copy)]
-struct Network {
-    first: u32,
-    last: u32,
-}
-
-impl Network {
-    fn of(cloudspace: &Cloudspace) -> Self {
-        let (base, bits) = cloudspace.network().split_once('/').unwrap_or_default();
-        let base = base.parse::<Ipv4Addr>().unwrap_or(Ipv4Addr::UNSPECIFIED).to_bits();
-        let bits = bits.parse::<u32>().unwrap_or(32).min(32);
-        let size = 1_u64 << (32 - bits);
-        let last = (u64::from(base) + size - 1).min(u64::from(u32::MAX));
-        Self { first: base, last: u32::try_from(last).unwrap_or(u32::MAX) }
-    }
-
-    fn overlaps(self, other: Self) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
-
-    /// Addresses are given out from the top down (vco-api.md 4.2, G8S).
-    fn counted_down(self, taken: usize) -> String {
-        let step = u32::try_from(taken).unwrap_or(u32::MAX).saturating_add(1);
-        Ipv4Addr::from_bits(self.last.saturating_sub(step)).to_string()
-    }
 }
 
 /// `GET`, `POST`, `DELETE {CS}/objectspaces`.
@@ -253,26 +222,4 @@ pub(super) fn notes(visit: &Visit<'_>, op: Op, body: &Value) -> Result<Reply, Re
     }
     visit.change(&space, |there| there.notes.clone_from(&space.notes));
     Ok(Reply::success())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_overlap_or_not() {
-        let of = |text: &str| {
-            Network::of(&Cloudspace { private_network: text.into(), ..Cloudspace::default() })
-        };
-        for (a, b, overlap) in [
-            ("192.168.103.0/24", "192.168.103.0/24", true),
-            ("192.168.103.0/24", "192.168.104.0/24", false),
-            ("192.168.0.0/16", "192.168.104.0/24", true),
-            ("0.0.0.0/0", "255.255.255.255/32", true),
-        ] {
-            assert_eq!(of(a).overlaps(of(b)), overlap, "{a} {b}");
-        }
-        assert_eq!(of("192.168.103.0/24").counted_down(0), "192.168.103.254");
-        assert_eq!(of("10.0.0.0/30").counted_down(1), "10.0.0.1");
-    }
 }

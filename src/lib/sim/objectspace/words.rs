@@ -26,7 +26,7 @@ impl Shown {
 }
 
 /// A time as text: the format is not declared (vco-api.md 12.3), seconds by inference.
-fn time(unix: f64) -> String {
+pub(in crate::sim) fn time(unix: f64) -> String {
     if unix > 0.0 { format!("{unix:.0}") } else { String::new() }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn key(key: &Key) -> Value {
 }
 
 /// `GET …/notes`.
-pub(super) fn notes(notes: &[Note], username: &str) -> Value {
+pub(in crate::sim) fn notes(notes: &[Note], username: &str) -> Value {
     let row = |n: &Note| {
         json!({
             "title": n.title, "content": n.content, "creation_time": n.created,
