@@ -5,6 +5,7 @@
 mod backup;
 mod etcd;
 mod house;
+mod kube;
 mod manners;
 mod peers;
 mod publish;

@@ -114,7 +114,7 @@ impl Builder {
         let data_dir = self.data_dir.clone().unwrap_or_else(|| folder.path().join("data"));
         let args = self.flags(&data_dir);
         let peer = Peer::new(&tool_name("etcd", &self.line), folder.path(), args);
-        let mut etcd = Etcd { peer, built: self, data_dir, _folder: folder };
+        let mut etcd = Etcd { peer, built: self, data_dir, folder };
         etcd.peer.spawn();
         etcd
     }
@@ -163,7 +163,7 @@ pub struct Etcd {
     peer: Peer,
     built: Builder,
     data_dir: PathBuf,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Etcd {
@@ -209,6 +209,16 @@ impl Etcd {
     /// Where other members find it.
     pub fn peer_url(&self) -> String {
         self.built.peer_url()
+    }
+
+    /// Where it keeps its log, and its data if they were not there before.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its process, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.peer.id()
     }
 
     /// Its `--data-dir`.

@@ -1,10 +1,14 @@
-//! Real peers, started for one test: polled until they answer, killed when the test ends.
+//! Real peers, started for one test: polled until they answer, killed when the test ends, or with
+//! the run if that is killed.
 //!
 //! They come from `scripts/test-tools`, and a test that needs one fails without it. Nothing here
 //! is async: a test may wait for its peers on the spot, within a runtime or without.
 
+pub mod capi;
 pub mod etcd;
 pub mod fill;
+pub mod kube;
+pub mod leash;
 pub mod s3;
 pub mod tls;
 
@@ -127,7 +131,9 @@ impl Peer {
         command.args(&self.args).env("HOME", self.log.parent().unwrap());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let child = command.spawn();
-        self.child = Some(child.unwrap_or_else(|e| panic!("{} does not start: {e}", self.name)));
+        let child = child.unwrap_or_else(|e| panic!("{} does not start: {e}", self.name));
+        leash::hold(child.id());
+        self.child = Some(child);
     }
 
     /// Polls until it is ready; panics with the end of its log if it ends or takes too long.
@@ -140,6 +146,7 @@ impl Peer {
             ended.is_some() || ready()
         });
         if let Some(status) = ended {
+            leash::free(child.id());
             self.child = None;
             panic!("{} ended ({status}) before it was ready\n{}", self.name, self.log());
         }
@@ -152,6 +159,7 @@ impl Peer {
         self.signal("TERM");
         let mut child = self.child.take().expect("it runs");
         let ended = until(Duration::from_secs(30), || child.try_wait().unwrap().is_some());
+        leash::free(child.id());
         if !ended {
             self.child = Some(child);
             panic!("{} does not obey SIGTERM\n{}", self.name, self.log());
@@ -162,6 +170,7 @@ impl Peer {
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("the process is ours");
+            leash::free(child.id());
             child.wait().expect("the process is ours");
         }
     }
@@ -179,6 +188,11 @@ impl Peer {
     #[track_caller]
     pub fn resume(&self) {
         self.signal("CONT");
+    }
+
+    /// Its process, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// The last lines of what it said.

@@ -17,9 +17,20 @@ pub struct Tls {
 impl Tls {
     /// Makes them for `127.0.0.1` and `localhost`.
     pub fn new() -> Self {
+        Self::with_client(named("client"))
+    }
+
+    /// The same, with a client that Kubernetes takes for a user of a group.
+    pub fn with_user(name: &str, group: &str) -> Self {
+        let mut user = named(name);
+        user.distinguished_name.push(DnType::OrganizationName, group);
+        Self::with_client(user)
+    }
+
+    fn with_client(client: CertificateParams) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
-        let mut authority = named("etcd-ca");
+        let mut authority = named("test-ca");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         write(folder.path(), "ca.crt", &authority.self_signed(&key).unwrap().pem());
@@ -27,9 +38,11 @@ impl Tls {
 
         // etcd's own gateway shows the server's certificate as a client.
         let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        for (name, usages) in [("server", &both[..]), ("client", &both[1..])] {
+        let server = named("server");
+        for (name, mut leaf, usages) in
+            [("server", server, &both[..]), ("client", client, &both[1..])]
+        {
             let key = KeyPair::generate().unwrap();
-            let mut leaf = named(name);
             leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             leaf.extended_key_usages = usages.to_vec();
             leaf.use_authority_key_identifier_extension = true;
@@ -38,6 +51,11 @@ impl Tls {
             write(folder.path(), &format!("{name}.key"), &key.serialize_pem());
         }
         Self { folder }
+    }
+
+    /// Where all of them are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Where a file of these is.
