@@ -12,7 +12,7 @@ const API: &str = "rbac.authorization.k8s.io";
 /// The account that the manager runs as.
 pub(super) const ACCOUNT: &str = "capvco-manager";
 const MANAGER: &str = "capvco-manager";
-const OWN_THINGS: &str = "capvco-own";
+const LEASES: &str = "capvco-leases";
 const AUTOSCALER: &str = "capvco-autoscaler";
 
 /// The account, its roles, and the role for autoscalers, which whoever runs one binds.
@@ -21,8 +21,8 @@ pub(super) fn all() -> Vec<Value> {
         account(),
         role("ClusterRole", MANAGER, &everywhere()),
         binding("ClusterRole", MANAGER),
-        role("Role", OWN_THINGS, &at_home()),
-        binding("Role", OWN_THINGS),
+        role("Role", LEASES, &at_home()),
+        binding("Role", LEASES),
         role("ClusterRole", AUTOSCALER, &[reading(GROUP, &["vcomachinetemplates"])]),
     ]
 }
@@ -42,9 +42,9 @@ fn everywhere() -> Vec<Value> {
         rule(GROUP, &["vcoclusters/finalizers", "vcomachines/finalizers"], &["update"]),
         rule(CORE_GROUP, &["clusters/finalizers", "machines/finalizers"], &["update"]),
         reading(CORE_GROUP, &["clusters", "machines"]),
-        // Credentials and bootstrap data; the patch is the finalizer on credentials in use.
-        rule("", &["secrets"], &["get", "list", "watch", "patch"]),
-        rule("", &["events"], &["create", "patch"]),
+        // Credentials and bootstrap data are read, their names are watched. The patch is the
+        // finalizer on credentials in use; a refreshed token is kept beside the user's.
+        rule("", &["secrets"], &["create", "get", "list", "patch", "watch"]),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
         // Who may read diagnostics.
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
@@ -56,9 +56,7 @@ fn everywhere() -> Vec<Value> {
 fn at_home() -> Vec<Value> {
     vec![
         // Which of several managers works.
-        rule("coordination.k8s.io", &["leases"], &["create", "get", "patch", "update"]),
-        // Refreshed tokens are kept here; the user's Secrets are never written.
-        rule("", &["secrets"], &["create", "delete", "update"]),
+        rule("coordination.k8s.io", &["leases"], &["create", "get", "update"]),
     ]
 }
 
