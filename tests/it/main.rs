@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test, and what serves it, may stop at any surprise")]
 
+mod admission;
 mod backup;
 mod etcd;
 mod house;
