@@ -1,6 +1,7 @@
 //! The client of the cloud's API over real HTTP, against replies that no simulator should give.
 
 mod auth;
+mod cluster;
 mod embedded;
 mod log;
 mod nouns;
