@@ -2,6 +2,7 @@
 
 mod auth;
 mod cluster;
+mod cluster_forms;
 mod embedded;
 mod log;
 mod nouns;
