@@ -16,7 +16,7 @@
 //!
 //! **Second storey**, the tools: [`publish`] brings a node image into many locations,
 //! [`resolve`] finds it again, [`backup`] brings etcd into object storage and back, [`release`]
-//! writes what a management cluster installs.
+//! writes what a management cluster installs, [`manager`] runs in one.
 //!
 //! **Third storey**, the proving ground: [`sim`] is a whole cloud in a process.
 //!
@@ -30,6 +30,7 @@ pub mod disk;
 pub mod etcd;
 pub mod fault;
 pub mod id;
+pub mod manager;
 pub mod near;
 pub mod progress;
 pub mod publish;

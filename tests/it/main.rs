@@ -7,6 +7,7 @@ mod backup;
 mod etcd;
 mod house;
 mod kube;
+mod manager;
 mod manners;
 mod peers;
 mod publish;

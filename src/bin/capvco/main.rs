@@ -1,6 +1,7 @@
 //! `capvco`: the provider for Cluster API, and what its releases consist of.
 
 mod args;
+mod manager;
 mod release;
 
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
         Program { name: "capvco", pause: clock::pause, variables: None, one_thread: false };
     cli::run(program, |args: Args, session| async move {
         match args.verb {
+            Verb::Manager(args) => manager::run(*args, &session).await,
             Verb::Release(args) => release::run(&args.part, &session),
         }
     })

@@ -33,6 +33,10 @@ pub const CLUSTER_ID_ANNOTATION: &str = "vco.infrastructure.cluster.x-k8s.io/clu
 /// Releases a deleted object although the cloud cannot be asked; an event lists what is left.
 pub const ABANDON_ANNOTATION: &str = "vco.infrastructure.cluster.x-k8s.io/abandon";
 
+/// Where a `VCOMachine`'s VM is and who may delete it, in JSON, from before the VM is made: its
+/// deletion must need no other object (contract, 10.2, 20).
+pub const SITE_ANNOTATION: &str = "vco.infrastructure.cluster.x-k8s.io/site";
+
 /// Held on a `VCOCluster` until the cloud says that all it made is gone.
 pub const CLUSTER_FINALIZER: &str = "infrastructure.cluster.x-k8s.io/vcocluster";
 /// Held on a `VCOMachine` until the cloud says that its VM is gone.

@@ -68,10 +68,22 @@ variables! {
     /// `CAPVCO_BACKUP_CLAIM_AGE`. Those that are named otherwise are in this table, and `--help` says
     /// which; none have `--dry-run`, `--plan`, `--output`, `--quiet`, `--verbose` and `--color`.
     BACKUP_PASSPHRASE = "CAPVCO_BACKUP_PASSPHRASE";
+    /// The kubeconfig of the management cluster; as `--kubeconfig`.
+    KUBECONFIG = "KUBECONFIG";
+    /// The namespace of the manager's lease; as `--leader-elect-namespace`.
+    POD_NAMESPACE = "POD_NAMESPACE";
+    /// The pod's or the machine's name, by which a manager is known in its lease and in events.
+    HOSTNAME = "HOSTNAME";
     /// Where temporary files go, such as the image read by `-file -`.
     TMPDIR = "TMPDIR";
     /// `1` shows where in the program a bug was met.
     RUST_BACKTRACE = "RUST_BACKTRACE";
+}
+
+/// The pod's or the machine's name, if it is said.
+#[must_use]
+pub fn host_name() -> Option<String> {
+    std::env::var(HOSTNAME).ok().filter(|name| !name.is_empty())
 }
 
 /// The command line, the program's own name first.

@@ -26,7 +26,7 @@ use self::observe::Observed;
 use self::plan::Candidate;
 use crate::clock::Clock;
 use crate::fault::{Class, Fault as _};
-use crate::id::Location;
+use crate::id::{ImageId, Location};
 use crate::near::near;
 use crate::vco::{self, Client, Customer};
 
@@ -78,6 +78,29 @@ pub async fn resolve(customer: &Customer, request: &Request) -> Result<Resolved,
     }
     found.note_if_bare(request);
     Ok(found)
+}
+
+/// Which of a location's images has this name, by the same rules: it is usable, and it is the only
+/// one, the customer's own standing above public ones. The inner error says why there is none.
+pub fn named(name: &str, images: &[vco::Image]) -> Result<ImageId, NotOne> {
+    let wanted = Wanted::Name(name.to_owned());
+    let (places, newest, public, list) = (Places::All, false, false, false);
+    let request = Request { wanted, places, newest, public, list };
+    let candidates: Vec<_> = images.iter().cloned().map(observe::candidate).collect();
+    let usable = candidates.iter().filter(|image| image.name == name && image.id.is_some()).count();
+    match plan::choose(&request, &candidates) {
+        Ok(choice) => choice.image.id.ok_or(NotOne { several: false, why: String::new() }),
+        Err(plan::Miss { why, .. }) => Err(NotOne { several: usable > 1, why }),
+    }
+}
+
+/// Why a name leads to no image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotOne {
+    /// Whether images have the name, and more than one.
+    pub several: bool,
+    /// One sentence.
+    pub why: String,
 }
 
 fn choose(found: &mut Resolved, request: &Request, at: &Location, images: &[Candidate]) {

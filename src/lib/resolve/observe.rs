@@ -58,7 +58,7 @@ async fn images(customer: &Customer, at: &Location) -> Answer {
     Ok(images.into_iter().map(candidate).collect())
 }
 
-fn candidate(image: Image) -> Candidate {
+pub(super) fn candidate(image: Image) -> Candidate {
     Candidate {
         id: image.id,
         name: image.name.unwrap_or_default(),

@@ -150,6 +150,13 @@ impl Auth {
         held.or_else(given)?.expires
     }
 
+    /// Whether the token in use can be renewed; none if there is no token.
+    pub fn renewable(&self) -> Option<bool> {
+        let held = *lock(&self.claims);
+        let given = || self.given().ok().map(|token| jwt::claims(token.expose_secret()));
+        Some(held.or_else(given)?.renewable)
+    }
+
     /// Whom the cloud counts our calls against; none if there is no token.
     pub fn user(&self) -> Option<String> {
         self.given().ok().map(|token| jwt::user(token.expose_secret()))

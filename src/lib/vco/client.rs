@@ -113,6 +113,13 @@ impl Client {
         self.inner.auth.expiry()
     }
 
+    /// Whether the token in use carries the right to renew it (vco-api.md 1.1, IYO); `None` if
+    /// there is none.
+    #[must_use]
+    pub fn token_is_renewable(&self) -> Option<bool> {
+        self.inner.auth.renewable()
+    }
+
     pub(super) fn configured_customer(&self) -> Option<&CustomerId> {
         self.inner.customer.as_ref()
     }

@@ -190,14 +190,12 @@ fn id_in(reply: &Value, key: &str) -> Option<u64> {
 #[must_use]
 pub fn created_text(reply: &Value, keys: &[&str]) -> Option<String> {
     match reply {
-        Value::Object(fields) => keys
-            .iter()
-            .filter_map(|key| fields.get(*key).filter(|named| !named.is_object()))
-            .find_map(|named| created_text(named, keys))
-            .or_else(|| {
-                ["result", "data"].iter().find_map(|k| created_text(fields.get(*k)?, keys))
-            }),
-        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Value::Object(fields) => {
+            keys.iter().find_map(|key| text(reply, key).filter(|text| !text.is_empty())).or_else(
+                || ["result", "data"].iter().find_map(|k| created_text(fields.get(*k)?, keys)),
+            )
+        }
+        Value::String(text) => Some(text.clone()),
         Value::Number(_) => whole(reply).map(|number| number.to_string()),
         Value::Array(_) | Value::Bool(_) | Value::Null => None,
     }

@@ -2,7 +2,6 @@
 
 mod auth;
 mod cluster;
-mod cluster_forms;
 mod embedded;
 mod log;
 mod nouns;

@@ -44,10 +44,6 @@ impl KubePlane {
         let folder = tempfile::tempdir().unwrap();
         let tls = Tls::with_user("admin", "system:masters");
         let etcd = Etcd::start();
-        // Where no drop removes them.
-        for folder in [folder.path(), tls.folder(), etcd.folder()] {
-            leash::clear(folder);
-        }
         let port = port();
         let key = rcgen::KeyPair::generate().unwrap();
         secret(&folder.path().join("sa.key"), &key.serialize_pem());
@@ -88,6 +84,9 @@ impl KubePlane {
         static SHARED: OnceLock<KubePlane> = OnceLock::new();
         SHARED.get_or_init(|| {
             let plane = Self::start();
+            for folder in [plane.folder.path(), plane.tls.folder(), plane.etcd.folder()] {
+                leash::clear(folder);
+            }
             plane.put(&capi::definitions());
             plane.put(&release::definitions());
             plane.put(&release::policies());

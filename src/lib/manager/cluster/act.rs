@@ -1,0 +1,123 @@
+//! Carries out a step: the only place that changes anything for a cluster's network.
+
+use kube::ResourceExt as _;
+use kube::api::Api;
+use serde_json::json;
+
+use super::plan::Action;
+use crate::api::VCOCluster;
+use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION};
+use crate::fault::{Class, Fault as _};
+use crate::manager::context::Context;
+use crate::manager::error::Error;
+use crate::manager::mark::ClusterId;
+use crate::manager::{apply, tenant};
+use crate::vco::{self, Customer};
+
+/// Carries out a step.
+pub async fn act(
+    context: &Context,
+    customer: &Customer,
+    cluster: &VCOCluster,
+    id: Option<&ClusterId>,
+    action: Action,
+) -> Result<(), Error> {
+    let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());
+    let uid = cluster.uid().unwrap_or_default();
+    match action {
+        Action::Claim => claim(context, &api, cluster, id).await?,
+        Action::CreateSpace(new) => {
+            let made = doubted(context, &uid, customer.create_cloudspace(&new).await)?;
+            write(context, &api, cluster, &json!({"cloudspaceId": made})).await?;
+            let note = format!("cloudspace {made} was made");
+            context.events.normal(cluster, "CloudspaceCreated", "Create", note).await;
+        }
+        Action::WriteSpace(found) => {
+            write(context, &api, cluster, &json!({"cloudspaceId": found})).await?;
+        }
+        Action::CreatePool(space) => {
+            let Some(id) = id else { return Ok(()) };
+            let mark = id.mark("serverpool", &cluster.name_any());
+            let made = customer.create_server_pool(&space, &id.name("api"), &mark).await;
+            doubted(context, &uid, made)?;
+        }
+        Action::CreateBalancer(space, new) => {
+            doubted(context, &uid, customer.create_load_balancer(&space, &new).await)?;
+        }
+        Action::DropPool(space, pool) => customer.delete_server_pool(&space, &pool).await?,
+        Action::DropBalancer(space, one) => customer.delete_load_balancer(&space, &one).await?,
+        Action::WriteEndpoint(host, port) => {
+            let endpoint = json!({"controlPlaneEndpoint": {"host": host, "port": port}});
+            write(context, &api, cluster, &endpoint).await?;
+        }
+        Action::AddMember(space, pool, address) => {
+            customer.add_host(&space, &pool, &address).await?;
+            let note = format!("{address} joined the pool before the API");
+            context.events.normal(cluster, "MemberAdded", "Balance", note).await;
+        }
+        Action::RemoveMember(space, pool, host) => {
+            customer.remove_host(&space, &pool, &host).await?;
+            let note = format!("host {host} left the pool before the API");
+            context.events.normal(cluster, "MemberRemoved", "Balance", note).await;
+        }
+    }
+    Ok(())
+}
+
+/// Remembers a create call that may have made something all the same.
+fn doubted<T>(context: &Context, uid: &str, made: Result<T, vco::Error>) -> Result<T, Error> {
+    let doubt = made
+        .as_ref()
+        .is_err_and(|error| error.outcome_unknown() || error.class() == Class::Conflict);
+    let now = context.clock.elapsed();
+    context.clusters_memory.note(uid, |facts| facts.unsure = doubt.then_some(now));
+    Ok(made?)
+}
+
+/// Claims the cluster: finalizer and id in one write, and its Secret held.
+pub async fn claim(
+    context: &Context,
+    api: &Api<VCOCluster>,
+    cluster: &VCOCluster,
+    id: Option<&ClusterId>,
+) -> Result<(), Error> {
+    let id = match id {
+        Some(id) => id.to_string(),
+        None => ClusterId::random()
+            .map_err(|e| Error::Blocked(format!("no randomness: {e}")))?
+            .to_string(),
+    };
+    let annotations = [(CLUSTER_ID_ANNOTATION, id.as_str())];
+    let claimed = apply::claim(api, cluster, CLUSTER_FINALIZER, &annotations).await?;
+    context.vco_clusters.wrote(claimed);
+    Ok(())
+}
+
+/// Holds the cluster's Secret, so that it outlives the cluster.
+pub async fn hold(context: &Context, cluster: &VCOCluster) -> Result<(), Error> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let name = &cluster.spec.credential_secret_ref.name;
+    let finalizer = super::secret_finalizer(&cluster.name_any());
+    tenant::hold(&context.api(&namespace), name, &finalizer).await
+}
+
+async fn write(
+    context: &Context,
+    api: &Api<VCOCluster>,
+    cluster: &VCOCluster,
+    fields: &serde_json::Value,
+) -> Result<(), Error> {
+    // Applying takes away what an earlier apply of the same manager set and this one leaves out.
+    let mut all = fields.clone();
+    let spec = &cluster.spec;
+    if let Some(id) = &spec.cloudspace_id {
+        all["cloudspaceId"] = json!(id);
+    }
+    if let (Some(endpoint), true) =
+        (&spec.control_plane_endpoint, all.get("controlPlaneEndpoint").is_none())
+    {
+        all["controlPlaneEndpoint"] = json!(endpoint);
+    }
+    context.vco_clusters.wrote(apply::spec(api, cluster, &all).await?);
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! What passes over clusters have found out, so that it is not asked again at once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A look at the cloud that found everything in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// When.
+    pub at: Duration,
+    /// Of which generation of the object.
+    pub generation: Option<i64>,
+    /// With which addresses in the pool.
+    pub members: BTreeSet<String>,
+}
+
+/// What is known of one cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The last look that found everything in order.
+    pub settled: Option<Settled>,
+    /// Whether its Secret is held.
+    pub held: bool,
+    /// When a call to make something failed in a way that leaves open whether it was made.
+    pub unsure: Option<Duration>,
+}
+
+/// What is known of all clusters.
+#[derive(Default)]
+pub struct Memory {
+    facts: Mutex<HashMap<String, Facts>>,
+}
+
+impl Memory {
+    /// What is known of the cluster of this uid.
+    #[must_use]
+    pub fn facts(&self, uid: &str) -> Facts {
+        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.get(uid).cloned().unwrap_or_default()
+    }
+
+    /// Changes what is known of it.
+    pub fn note(&self, uid: &str, change: impl FnOnce(&mut Facts)) {
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(facts.entry(uid.to_owned()).or_default());
+    }
+
+    /// The cluster is gone.
+    pub fn forget(&self, uid: &str) {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}

@@ -1,0 +1,289 @@
+//! `VCOCluster`: the network of a cluster and the way to its API.
+//!
+//! `observe` looks at the cloud, `plan` decides the next step, `act` carries it out, `status` says
+//! what is so; `members` knows who belongs into the pool before the API; `delete` is the way back.
+//!
+//! **Invariants:** nothing is made before the cluster is claimed (finalizer, and the random id that
+//! is part of every name and mark); a cloudspace that was adopted, and whatever in it carries no
+//! mark of this cluster, is never changed nor deleted; this controller is the only one that changes
+//! the pool; the pool is never emptied.
+
+mod act;
+mod delete;
+mod members;
+pub mod memory;
+mod observe;
+mod plan;
+mod status;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use self::members::Candidate;
+use self::memory::Settled;
+use self::plan::Plan;
+use super::context::Context;
+use super::controller::Controller;
+use super::error::{Error, class_of};
+use super::lease::timestamp;
+use super::machine::gate::{pause_said, paused};
+use super::mark::ClusterId;
+use super::queue::{Key, Queue};
+use super::step::Step;
+use super::tenant::{NoTenant, Tenant};
+use super::{apply, words};
+use crate::api::VCOCluster;
+use crate::api::cluster::VCOClusterStatus;
+use crate::api::condition::{
+    CLOUD_REFUSED, CLOUD_UNREACHABLE, CLOUDSPACE_READY, CREDENTIALS_VALID, QUOTA_EXCEEDED,
+    RATE_LIMITED, READY, Said,
+};
+use crate::api::contract::{annotation, core_owner, label};
+use crate::api::names::{
+    CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MANAGED_BY,
+    SECRET_FINALIZER_PREFIX,
+};
+use crate::fault::{Class, Fault as _};
+
+/// Looks after clusters' networks.
+pub struct Clusters;
+
+impl Controller for Clusters {
+    const NAME: &'static str = "vcocluster";
+
+    fn queue(context: &Context) -> &Queue {
+        &context.queues.clusters
+    }
+
+    async fn pass(context: &Arc<Context>, key: &Key) -> Result<Step, Error> {
+        let Some(cluster) = context.vco_clusters.get(key) else { return Ok(Step::Over) };
+        let meta = &cluster.metadata;
+        let managed = annotation(meta, MANAGED_BY).or_else(|| label(meta, MANAGED_BY));
+        if managed.is_some() {
+            return Ok(Step::Waits);
+        }
+        let deleting = meta.deletion_timestamp.is_some();
+        let held = cluster.finalizers().iter().any(|one| one == CLUSTER_FINALIZER);
+        if deleting && !held {
+            return Ok(Step::Waits);
+        }
+        let owner = core_owner(meta, "Cluster");
+        let owner =
+            owner.and_then(|owner| context.clusters.get(&Key::new(&key.namespace, &owner.name)));
+        if let Some(why) = paused(&*cluster, owner.as_deref()) {
+            say(context, &cluster, vec![pause_said(why)], None).await?;
+            return Ok(Step::Waits);
+        }
+        if deleting {
+            return delete::delete(context, &cluster).await;
+        }
+        match owner {
+            Some(_) => go(context, &cluster).await,
+            None => Ok(Step::Waits),
+        }
+    }
+}
+
+/// The id of a cluster, once it has one.
+fn id_of(cluster: &VCOCluster) -> Option<ClusterId> {
+    annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION)?.parse().ok()
+}
+
+/// The finalizer on the Secret for this cluster: its name, or what stands for one that is too long
+/// (a finalizer's name has 63 characters at most).
+fn secret_finalizer(cluster: &str) -> String {
+    let whole = format!("{SECRET_FINALIZER_PREFIX}{cluster}");
+    if whole.rsplit('/').next().is_some_and(|name| name.len() <= 63) && !cluster.contains('/') {
+        return whole;
+    }
+    let sum = hex::encode(Sha256::digest(cluster));
+    format!("{SECRET_FINALIZER_PREFIX}{}", &sum[..32])
+}
+
+async fn tenant(context: &Context, cluster: &VCOCluster) -> Result<Arc<Tenant>, NoTenant> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let secret = &cluster.spec.credential_secret_ref.name;
+    let customer = cluster.spec.customer_id.as_deref();
+    context.tenants.named(&context.api(&namespace), &namespace, secret, customer).await
+}
+
+async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
+    let uid = cluster.uid().unwrap_or_default();
+    let candidates = candidates(context, cluster);
+    let wanted = members::wanted(&candidates);
+    let facts = context.clusters_memory.facts(&uid);
+    let now = context.clock.elapsed();
+    let held = cluster.finalizers().iter().any(|one| one == CLUSTER_FINALIZER);
+    if held && is_settled(context, cluster, facts.settled.as_ref(), &wanted, now) {
+        return Ok(Step::Settled);
+    }
+    let tenant = match tenant(context, cluster).await {
+        Ok(tenant) => tenant,
+        Err(NoTenant::Failed(error)) => return Err(error),
+        Err(NoTenant::Said { reason, message }) => {
+            let mut said = vec![Said::not(CREDENTIALS_VALID, reason, message.clone())];
+            if !status::provisioned(cluster) {
+                said.push(Said::not(READY, reason, message));
+            }
+            say(context, cluster, said, None).await?;
+            return Ok(Step::After(Duration::from_secs(30)));
+        }
+    };
+    warn_of_expiry(context, cluster, &tenant).await;
+    let id = id_of(cluster);
+    if held && !facts.held {
+        act::hold(context, cluster).await?;
+        context.clusters_memory.note(&uid, |facts| facts.held = true);
+    }
+    let customer = &tenant.customer;
+    let mut seen = match observe::observe(customer, cluster, id.as_ref(), &facts, now).await {
+        Ok(seen) => seen,
+        Err(error) => return failed(context, cluster, error).await,
+    };
+    if let Some(pool) = seen.pools.first() {
+        seen.change = members::change(&pool.hosts, &wanted);
+    }
+    let plan = plan::plan(cluster, id.as_ref(), held && id.is_some(), &seen);
+    let (action, step) = (carry(context, cluster, &wanted, plan, now).await?, seen);
+    drop(step);
+    let (action, step) = action;
+    if let Some(action) = action
+        && let Err(error) = act::act(context, customer, cluster, id.as_ref(), action).await
+    {
+        return failed(context, cluster, error).await;
+    }
+    Ok(step)
+}
+
+/// Says days ahead that a token ends which nothing renews.
+async fn warn_of_expiry(context: &Context, cluster: &VCOCluster, tenant: &Tenant) {
+    let secret =
+        Key::new(cluster.namespace().unwrap_or_default(), &cluster.spec.credential_secret_ref.name);
+    if context.tenants.ends_soon(&secret, tenant).is_some() {
+        let note =
+            format!("the token in secret {secret} expires within a week and cannot be renewed");
+        context.events.warning(cluster, "CredentialsExpire", "Authenticate", note).await;
+    }
+}
+
+/// Says what the plan says, and hands on what is to be done.
+async fn carry(
+    context: &Context,
+    cluster: &VCOCluster,
+    wanted: &BTreeSet<String>,
+    plan: Plan,
+    now: Duration,
+) -> Result<(Option<plan::Action>, Step), Error> {
+    let Plan { action, said, network, provisioned, step } = plan;
+    let uid = cluster.uid().unwrap_or_default();
+    let settled = (step == Step::Settled).then(|| Settled {
+        at: now,
+        generation: cluster.metadata.generation,
+        members: wanted.clone(),
+    });
+    context.clusters_memory.note(&uid, |facts| facts.settled = settled);
+    let moment = timestamp(context.clock.unix());
+    let status = status::status(cluster, said, Some((network, provisioned)), moment);
+    write(context, cluster, &status).await?;
+    Ok((action, step))
+}
+
+/// Whether a look a while ago found everything as it should be now.
+fn is_settled(
+    context: &Context,
+    cluster: &VCOCluster,
+    settled: Option<&Settled>,
+    wanted: &BTreeSet<String>,
+    now: Duration,
+) -> bool {
+    let period = context.request.sync_period.mul_f64(0.9);
+    status::provisioned(cluster)
+        && settled.is_some_and(|settled| {
+            now.saturating_sub(settled.at) < period
+                && settled.generation == cluster.metadata.generation
+                && settled.members == *wanted
+        })
+}
+
+/// The control plane's machines.
+fn candidates(context: &Context, cluster: &VCOCluster) -> Vec<Candidate> {
+    let namespace = cluster.namespace();
+    let name = label(&cluster.metadata, CLUSTER_NAME_LABEL);
+    let owner = core_owner(&cluster.metadata, "Cluster").map(|owner| owner.name.as_str());
+    let name = name.or(owner);
+    let machines = context.vco_machines.find(|vco| {
+        vco.namespace() == namespace
+            && label(&vco.metadata, CLUSTER_NAME_LABEL) == name
+            && label(&vco.metadata, CONTROL_PLANE_LABEL).is_some()
+    });
+    let found = machines.iter().filter_map(|vco| {
+        let key = Key::of(&**vco)?;
+        let vco = context.vco_machines.get(&key)?;
+        let owner = core_owner(&vco.metadata, "Machine")?;
+        let machine = context.machines.get(&Key::new(key.namespace, &owner.name));
+        members::candidate(&vco, machine.as_deref())
+    });
+    found.collect()
+}
+
+/// Says why a cluster does not get on, if it has not been there yet, and hands the error on.
+async fn failed(context: &Context, cluster: &VCOCluster, error: Error) -> Result<Step, Error> {
+    if let Error::Cloud(cloud) = &error {
+        let class = cloud.class();
+        let reason = match class {
+            Class::RateLimited => RATE_LIMITED,
+            Class::Quota => QUOTA_EXCEEDED,
+            Class::Transient | Class::Interrupted => CLOUD_UNREACHABLE,
+            _ => CLOUD_REFUSED,
+        };
+        let message = words::of(cloud);
+        let mut said = Vec::new();
+        if class == Class::Auth {
+            said.push(Said::not(CREDENTIALS_VALID, reason, message.clone()));
+        }
+        if !status::provisioned(cluster) {
+            said.push(Said::not(CLOUDSPACE_READY, reason, message.clone()));
+            said.push(Said::not(READY, reason, message));
+        }
+        if !said.is_empty() {
+            say(context, cluster, said, None).await?;
+        }
+    }
+    Err(error)
+}
+
+async fn say(
+    context: &Context,
+    cluster: &VCOCluster,
+    said: Vec<Said>,
+    network: Option<(crate::api::cluster::NetworkStatus, bool)>,
+) -> Result<(), Error> {
+    let now = timestamp(context.clock.unix());
+    write(context, cluster, &status::status(cluster, said, network, now)).await
+}
+
+/// Writes the status, if it is another one than before.
+async fn write(
+    context: &Context,
+    cluster: &VCOCluster,
+    status: &VCOClusterStatus,
+) -> Result<(), Error> {
+    if cluster.status.as_ref() == Some(status) {
+        return Ok(());
+    }
+    let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());
+    let body = serde_json::to_value(status).unwrap_or(Value::Null);
+    match apply::status(&api, cluster, &body).await {
+        Ok(written) => {
+            context.vco_clusters.wrote(written);
+            Ok(())
+        }
+        Err(Error::Api { source, .. }) if class_of(&source) == Class::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}

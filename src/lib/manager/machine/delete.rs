@@ -1,0 +1,211 @@
+//! A machine goes: its VM, its disks, and nothing else.
+//!
+//! It needs less than making one does: what the machine was claimed with says where to look, and
+//! no other object has to be there. It is released only when the cloud has shown that nothing is
+//! left (contract, 12.1).
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+
+use super::gate::{Around, Site, is_control_plane, site_of, vm_of};
+use super::plan::private_ip;
+use crate::api::VCOMachine;
+use crate::api::condition::{self, DELETING, DELETION_BLOCKED, DELETION_RUNS, READY, Said};
+use crate::api::contract::annotation;
+use crate::api::names::{ABANDON_ANNOTATION, MACHINE_FINALIZER};
+use crate::manager::apply;
+use crate::manager::context::Context;
+use crate::manager::error::Error;
+use crate::manager::mark::ClusterId;
+use crate::manager::step::Step;
+use crate::manager::tenant::{NoTenant, Tenant};
+use crate::vco::{Vm, VmDetail, VmDisk};
+
+/// How long until what was begun is looked at again.
+const SOON: Duration = Duration::from_secs(3);
+/// How long the balancer is given to let a machine go before its VM is stopped.
+const PATIENCE: f64 = 60.0;
+
+/// What to say while it goes on.
+pub type Course = (Step, Vec<Said>);
+
+/// One step of a deletion.
+pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error> {
+    let vco = &*around.vco;
+    let Some((site, cluster)) = site_of(around).and_then(|site| site.id().map(|id| (site, id)))
+    else {
+        // Nothing is made before the machine is claimed, and the claim says where.
+        release(context, vco).await?;
+        return Ok((Step::Over, Vec::new()));
+    };
+    let tenant = match tenant(context, around, &site).await {
+        Ok(tenant) => tenant,
+        Err(NoTenant::Failed(error)) => return Err(error),
+        Err(NoTenant::Said { reason, message }) => {
+            return blocked(context, vco, &site, reason, message).await;
+        }
+    };
+    let vms = context.survey.vms(&tenant, &site.cloudspace_id, Duration::ZERO).await?;
+    for vm in vms.iter().filter(|vm| is_candidate(vco, &site, vm)) {
+        let detail = tenant.customer.vm(&site.cloudspace_id, vm.id).await?;
+        let marked = cluster.is_mark(detail.description.as_deref(), "vm", &vco.name_any());
+        if marked {
+            return end(context, &tenant, around, &site, (vm, &detail), &cluster).await;
+        }
+        if named_by_id(vco, &site, vm) {
+            let message = format!("VM {} is not marked as ours: it is left alone", vm.id);
+            tracing::warn!(object = vco.name_any(), message);
+        }
+    }
+    if vco.spec.data_disks.is_some() && disk_goes(&tenant, vco, &site, &cluster).await? {
+        return Ok(going("disks are being deleted"));
+    }
+    release(context, vco).await?;
+    context.memory.forget(&vco.uid().unwrap_or_default());
+    Ok((Step::Over, Vec::new()))
+}
+
+async fn tenant(
+    context: &Context,
+    around: &Around,
+    site: &Site,
+) -> Result<std::sync::Arc<Tenant>, NoTenant> {
+    let namespace = around.vco.namespace().unwrap_or_default();
+    let api = context.api(&namespace);
+    context.tenants.named(&api, &namespace, &site.secret, site.customer_id.as_deref()).await
+}
+
+fn named_by_id(vco: &VCOMachine, site: &Site, vm: &Vm) -> bool {
+    vco.spec.provider_id.as_deref().and_then(|id| vm_of(id, &site.location)) == Some(vm.id)
+}
+
+/// Whether a VM may be the machine's: by its id, or by its name where the id was never written.
+fn is_candidate(vco: &VCOMachine, site: &Site, vm: &Vm) -> bool {
+    named_by_id(vco, site, vm) || vm.name.as_deref() == Some(&vco.name_any())
+}
+
+/// The VM is there: it leaves the balancer, gives back the disks of others, and is deleted.
+async fn end(
+    context: &Context,
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+    (vm, detail): (&Vm, &VmDetail),
+    cluster: &ClusterId,
+) -> Result<Course, Error> {
+    if let Some(message) = still_member(context, around, vm) {
+        return Ok(going(&message));
+    }
+    let state = vm.status.as_deref().unwrap_or_default().to_ascii_uppercase();
+    // One action at a time per object (vco-api.md 5.2, G8D).
+    if !matches!(state.as_str(), "RUNNING" | "HALTED" | "PAUSED" | "ERROR") {
+        return Ok(going(&format!("VM {} is {state}", vm.id)));
+    }
+    let foreign = detail.disks.iter().find(|disk| is_others(disk, detail, cluster));
+    if let Some(disk) = foreign {
+        let (disk, cloudspace) = (disk.id, &site.cloudspace_id);
+        tenant.customer.detach_disk(cloudspace, vm.id, disk).await?;
+        let note = format!("disk {disk} is not ours: it was detached and kept");
+        context.events.normal(&*around.vco, "DiskDetached", "Delete", note).await;
+        return Ok((Step::Changed, going("disks of others are being detached").1));
+    }
+    tenant.customer.delete_vm(&site.cloudspace_id, vm.id).await?;
+    context.metrics.deleted();
+    let note = format!("VM {} was deleted", vm.id);
+    context.events.normal(&*around.vco, "VMDeleted", "Delete", note).await;
+    Ok((Step::Changed, going(&format!("VM {} is being deleted", vm.id)).1))
+}
+
+/// A control plane's VM is stopped only after the balancer has let it go, which cuts its
+/// connections (contract, 2.5); not for ever, and not where it is the last one.
+fn still_member(context: &Context, around: &Around, vm: &Vm) -> Option<String> {
+    let network = around.network.as_deref()?;
+    if !is_control_plane(around) || network.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let members = network.status.as_ref()?.network.as_ref()?.members.as_ref()?;
+    let ip = private_ip(vm)?;
+    let since = around.vco.metadata.deletion_timestamp.as_ref()?.0.as_second();
+    #[expect(clippy::cast_precision_loss, reason = "seconds of this century")]
+    let waited = context.clock.unix() - since as f64;
+    let waits = members.len() > 1 && members.iter().any(|on| on == ip) && waited < PATIENCE;
+    waits.then(|| format!("VM {} is still in the pool before the API", vm.id))
+}
+
+/// Whether a disk is neither ours nor part of the VM itself. What the cloud says nothing of is
+/// taken for somebody's.
+fn is_others(disk: &VmDisk, vm: &VmDetail, cluster: &ClusterId) -> bool {
+    let boots = vm.boot_disk_id == Some(disk.id);
+    // Boot, cloud-init and CD-ROM, in today's words and in the back-end's letters (vco-api.md 6.2).
+    let part =
+        |kind: &str| ["BOOT", "B", "M", "C", "T"].iter().any(|one| kind.eq_ignore_ascii_case(one));
+    !boots
+        && !disk.kind.as_deref().is_some_and(part)
+        && !cluster.marked(disk.description.as_deref())
+}
+
+/// Deletes one of the machine's disks; false if none is left.
+async fn disk_goes(
+    tenant: &Tenant,
+    vco: &VCOMachine,
+    site: &Site,
+    cluster: &ClusterId,
+) -> Result<bool, Error> {
+    let machine = vco.name_any();
+    let names: Vec<_> = vco.spec.data_disks.iter().flatten().map(|disk| &disk.name).collect();
+    let disks = tenant.customer.disks(&site.location).await?;
+    let ours = disks.iter().find(|disk| {
+        names.iter().any(|name| {
+            let name = super::plan::disk_name(&machine, name);
+            cluster.is_mark(disk.description.as_deref(), "disk", &name)
+        })
+    });
+    let Some(disk) = ours else { return Ok(false) };
+    tenant.customer.delete_disk(&site.location, disk.id).await?;
+    Ok(true)
+}
+
+fn going(message: &str) -> Course {
+    let said = vec![
+        Said::so(DELETING, DELETION_RUNS).with(message),
+        Said::not(READY, condition::DELETION_RUNS, message),
+    ];
+    (Step::After(SOON), said)
+}
+
+/// The cloud cannot be asked: it is said, and whoever knows better may let the machine go.
+async fn blocked(
+    context: &Context,
+    vco: &VCOMachine,
+    site: &Site,
+    reason: &'static str,
+    message: String,
+) -> Result<Course, Error> {
+    if annotation(&vco.metadata, ABANDON_ANNOTATION) == Some("true") {
+        let id = vco.spec.provider_id.as_deref().unwrap_or("a VM that may have been made");
+        let note = format!(
+            "let go without asking the cloud; look for {id} named {} in cloudspace {}, and for \
+             its disks",
+            vco.name_any(),
+            site.cloudspace_id
+        );
+        context.events.warning(vco, "Abandoned", "Delete", note).await;
+        release(context, vco).await?;
+        return Ok((Step::Over, Vec::new()));
+    }
+    let message = format!("{reason}: {message}");
+    let said = vec![
+        Said::so(DELETING, DELETION_BLOCKED).with(message.clone()),
+        Said::not(READY, DELETION_BLOCKED, message),
+    ];
+    Ok((Step::After(Duration::from_secs(30)), said))
+}
+
+async fn release(context: &Context, vco: &VCOMachine) -> Result<(), Error> {
+    let api = context.api::<VCOMachine>(&vco.namespace().unwrap_or_default());
+    match apply::release(&api, vco, MACHINE_FINALIZER).await {
+        Err(Error::Api { source, .. }) if super::is_missing(&source) => Ok(()),
+        other => other.map(|_| ()),
+    }
+}

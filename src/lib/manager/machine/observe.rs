@@ -1,0 +1,214 @@
+//! Looks: at the cloud, and at the bootstrap data. Changes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use serde_json::{Map, Value};
+
+use super::gate::{Around, Site, vm_of};
+use super::memory::Facts;
+use super::plan::{Found, Seen};
+use crate::api::condition::{IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE};
+use crate::id::ImageId;
+use crate::manager::context::Context;
+use crate::manager::error::Error;
+use crate::manager::tenant::Tenant;
+use crate::resolve;
+use crate::template::cloud_init::{self, Facts as Guest};
+use crate::vco::{Image, Vm};
+
+/// How old a list may be for a machine that runs: one a cloudspace and minute serves all.
+const SETTLED: Duration = Duration::from_mins(1);
+/// And for one that is being made.
+const MOVING: Duration = Duration::from_secs(3);
+
+/// Looks at everything that the next step depends on, and no more.
+pub async fn observe(
+    context: &Context,
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+    facts: &Facts,
+) -> Result<Seen, Error> {
+    let mut seen =
+        Seen { vm: find(context, tenant, around, site, facts).await?, ..Seen::default() };
+    let provisioned = super::status::provisioned(&around.vco);
+    match &mut seen.vm {
+        Found::None => {
+            seen.image = Some(image(context, tenant, around, site).await?);
+            seen.userdata = Some(userdata(context, around).await?);
+        }
+        Found::Ours { vm, detail } if !provisioned && !facts.complete && is_halted(vm) => {
+            let seen_detail = match detail.take() {
+                Some(detail) => detail,
+                None => Box::new(tenant.customer.vm(&site.cloudspace_id, vm.id).await?),
+            };
+            if super::plan::lacks_group(around, site, &seen_detail) {
+                seen.groups =
+                    Some(tenant.customer.anti_affinity_groups(&site.cloudspace_id).await?);
+            }
+            if super::plan::lacks_disk(around, site, &seen_detail) {
+                seen.disks = Some(tenant.customer.disks(&site.location).await?);
+            }
+            if let Some(nic) = super::plan::lacking_nic(around, &seen_detail)
+                && nic.ip_address.is_none()
+                && let Ok(network) = u64::try_from(nic.external_network_id)
+            {
+                let free = tenant.customer.external_addresses(&site.location, network).await?;
+                seen.free_address = free.into_iter().next();
+            }
+            *detail = Some(seen_detail);
+        }
+        _ => {}
+    }
+    Ok(seen)
+}
+
+fn is_halted(vm: &Vm) -> bool {
+    vm.status.as_deref().is_some_and(|status| status.eq_ignore_ascii_case("HALTED"))
+}
+
+async fn find(
+    context: &Context,
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+    facts: &Facts,
+) -> Result<Found, Error> {
+    let cloudspace = &site.cloudspace_id;
+    let list = |age| context.survey.vms(tenant, cloudspace, age);
+    let Some(id) = around.vco.spec.provider_id.as_deref() else {
+        // Whoever is about to make something looks now, not a while ago.
+        return by_name(tenant, around, site, &list(Duration::ZERO).await?).await;
+    };
+    let Some(id) = vm_of(id, &site.location) else { return Ok(Found::None) };
+    let now = context.clock.elapsed();
+    let age = if super::status::provisioned(&around.vco) {
+        SETTLED.min(context.request.sync_period / 2)
+    } else {
+        MOVING
+    };
+    let age = facts.touched.map_or(age, |at| age.min(now.saturating_sub(at)));
+    let in_list = |vms: &[Vm]| vms.iter().find(|vm| vm.id == id).cloned();
+    let found = match in_list(&list(age).await?) {
+        Some(vm) => Some(vm),
+        // One list that misses it proves little; a second one that was asked for now does.
+        None => in_list(&list(Duration::ZERO).await?),
+    };
+    Ok(found.map_or(Found::Lost(id), |vm| Found::Ours { vm, detail: None }))
+}
+
+/// The VM of the machine's name, and whether it carries the machine's mark.
+async fn by_name(
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+    vms: &[Vm],
+) -> Result<Found, Error> {
+    let name = around.vco.name_any();
+    let same: Vec<&Vm> = vms.iter().filter(|vm| vm.name.as_deref() == Some(&name)).collect();
+    let mut ours = Vec::new();
+    for vm in &same {
+        let detail = tenant.customer.vm(&site.cloudspace_id, vm.id).await?;
+        let marked =
+            site.id().is_some_and(|id| id.is_mark(detail.description.as_deref(), "vm", &name));
+        if marked {
+            ours.push(Found::Ours { vm: (*vm).clone(), detail: Some(Box::new(detail)) });
+        }
+    }
+    Ok(match (ours.len(), same.first()) {
+        (0, None) => Found::None,
+        (0, Some(vm)) => Found::Foreign(vm.id),
+        (1, _) => ours.remove(0),
+        (several, _) => Found::Several(several),
+    })
+}
+
+/// The image, or the reason and message of why there is none.
+async fn image(
+    context: &Context,
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+) -> Result<Result<ImageId, (&'static str, String)>, Error> {
+    let now = context.clock.elapsed();
+    let oldest = now.saturating_sub(SETTLED);
+    let known = context.memory.images(tenant.number, &site.location, oldest);
+    let images = if let Some(images) = known {
+        images
+    } else {
+        let images = Arc::new(tenant.customer.images(&site.location).await?);
+        context.memory.keep_images(tenant.number, &site.location, now, Arc::clone(&images));
+        images
+    };
+    Ok(choose(around, site, &images))
+}
+
+fn choose(
+    around: &Around,
+    site: &Site,
+    images: &[Image],
+) -> Result<ImageId, (&'static str, String)> {
+    let spec = &around.vco.spec;
+    let at = &site.location;
+    let id = match (spec.image_id, &spec.image_name) {
+        (Some(id), _) => ImageId(u64::try_from(id).unwrap_or_default()),
+        (None, Some(name)) => resolve::named(name, images).map_err(|miss| {
+            let reason = if miss.several { IMAGE_AMBIGUOUS } else { IMAGE_NOT_FOUND };
+            (reason, format!("{} at {at}", miss.why))
+        })?,
+        (None, None) => {
+            return Err((IMAGE_NOT_FOUND, "neither imageId nor imageName is set".into()));
+        }
+    };
+    let missing = || (IMAGE_NOT_FOUND, format!("there is no image {id} at {at}"));
+    let image = images.iter().find(|image| image.id == Some(id)).ok_or_else(missing)?;
+    let status = image.status.as_deref().unwrap_or("no status");
+    if !status.eq_ignore_ascii_case("CREATED") {
+        return Err((IMAGE_NOT_FOUND, format!("image {id} at {at} is {status}, not CREATED")));
+    }
+    for (what, has, least, unit) in [
+        ("bootDiskGiB", spec.boot_disk_gib, image.boot_disk_size, "GiB"),
+        ("memoryMiB", spec.memory_mib, image.memory, "MiB"),
+    ] {
+        let least = least.unwrap_or_default();
+        if u64::try_from(has).unwrap_or_default() < least {
+            let message = format!("image {id} needs {what} of {least} {unit} at least, not {has}");
+            return Err((IMAGE_TOO_LARGE, message));
+        }
+    }
+    Ok(id)
+}
+
+/// What the VM is told when it boots, or why it cannot be told that. Never kept.
+async fn userdata(
+    context: &Context,
+    around: &Around,
+) -> Result<Result<Map<String, Value>, String>, Error> {
+    let machine = around.machine.as_deref();
+    let Some(name) = machine.and_then(|machine| machine.data_secret_name()) else {
+        return Ok(Err("the Machine names no bootstrap data".to_owned()));
+    };
+    let namespace = around.vco.namespace().unwrap_or_default();
+    let secret = context.api::<Secret>(&namespace).get_opt(name).await;
+    let secret =
+        secret.map_err(|e| Error::api(format!("read the secret {namespace}/{name}"), e))?;
+    let Some(secret) = secret else {
+        return Ok(Err(format!("there is no secret {namespace}/{name}")));
+    };
+    let text = |key: &str| {
+        let data = secret.data.as_ref()?.get(key)?;
+        std::str::from_utf8(&data.0).ok().map(str::to_owned)
+    };
+    let Some(value) = text("value") else {
+        return Ok(Err(format!(
+            "the secret {namespace}/{name} has no text under the key \"value\""
+        )));
+    };
+    let hostname = around.vco.name_any();
+    let guest = Guest { local_hostname: hostname.clone(), instance_id: hostname };
+    let made = cloud_init::userdata(&value, text("format").as_deref(), &guest);
+    Ok(made.map_err(|unusable| unusable.to_string()))
+}

@@ -1,0 +1,131 @@
+//! What the API server has, followed: a store a kind, and a word to the queues on every change.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::StreamExt as _;
+use kube::api::{Api, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+
+use super::queue::Key;
+
+/// A kind as we read it.
+pub trait Seen:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync
+{
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync> Seen for K {}
+
+/// The objects of a kind: as they were last heard of, or as we have written them since.
+pub struct Known<K: Seen + 'static> {
+    store: Store<K>,
+    written: Mutex<HashMap<Key, Arc<K>>>,
+}
+
+impl<K: Seen + 'static> Known<K> {
+    /// An empty store, and what fills it.
+    #[must_use]
+    pub fn new() -> (Self, Writer<K>) {
+        let (store, writer) = reflector::store();
+        (Self { store, written: Mutex::default() }, writer)
+    }
+
+    /// The object, if there is one. A store runs behind what was written a moment ago, and who
+    /// decides on the old object makes things twice (contract, 12.2): the newer one counts.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        let stored = self.store.get(&ObjectRef::new(&key.name).within(&key.namespace));
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ours) = written.get(key).cloned() else { return stored };
+        let Some(stored) = stored else {
+            // Gone: what we wrote was before that, or the store has not heard of it yet.
+            written.remove(key);
+            return None;
+        };
+        if stored.uid() == ours.uid() && version(&*ours) > version(&*stored) {
+            return Some(ours);
+        }
+        written.remove(key);
+        Some(stored)
+    }
+
+    /// Keeps what the API server answered to a write of ours.
+    pub fn wrote(&self, object: K) {
+        if let Some(key) = Key::of(&object) {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.insert(key, Arc::new(object));
+        }
+    }
+
+    /// All objects for which this holds.
+    pub fn find(&self, fits: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        self.store.state_filter(fits)
+    }
+
+    /// Waits until everything that is there has been heard of once.
+    pub async fn ready(&self) {
+        // The writer is dropped only when the manager ends.
+        let _ = self.store.wait_until_ready().await;
+    }
+}
+
+/// Versions of one object are numbers that grow (Kubernetes 1.35 made that part of its API).
+fn version(object: &impl Resource) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version.and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+/// Follows a kind for ever: keeps the store, and tells of each object that was added, changed or
+/// removed. Without the fields that only say who wrote what, which are most of an object.
+pub async fn follow<K: Seen + 'static>(
+    api: Api<K>,
+    config: watcher::Config,
+    mut writer: Writer<K>,
+    tell: impl Fn(&K) + Send,
+) {
+    let events = watcher::watcher(api, config)
+        .default_backoff()
+        .modify(|object| object.managed_fields_mut().clear());
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                writer.apply_watcher_event(&event);
+                if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) =
+                    &event
+                {
+                    tell(object);
+                }
+            }
+            // It goes on by itself, with back-off.
+            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
+        }
+    }
+}
+
+/// Tells of each object's name, version and labels, and keeps nothing: for kinds whose contents
+/// are none of our business until they are asked for.
+pub async fn follow_names<K: Seen + 'static>(
+    api: Api<PartialObjectMeta<K>>,
+    config: watcher::Config,
+    tell: impl Fn(&PartialObjectMeta<K>) + Send,
+) {
+    let events = watcher::watcher(api, config).default_backoff();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(object) | Event::Delete(object) | Event::InitApply(object)) => {
+                tell(&object);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
+        }
+    }
+}

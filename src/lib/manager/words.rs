@@ -1,0 +1,51 @@
+//! Errors as conditions say them: the same text for the same fault, every time.
+//!
+//! What differs from try to try (how often and how long it was tried, an id of the error) would
+//! make every pass write the object again, and wake itself by that (contract, 1.5).
+
+use crate::vco;
+
+/// The error without its counts and ids.
+#[must_use]
+pub fn of(error: &vco::Error) -> String {
+    let what = match (error.status(), error.message()) {
+        (Some(status), Some(message)) => format!("{status}: {}", one_line(message)),
+        (Some(status), None) => status.to_string(),
+        (None, Some(message)) => one_line(message),
+        (None, None) => format!("{:?}", error.kind()),
+    };
+    format!("cannot {} ({}): {what}", error.operation(), error.target())
+}
+
+/// Long texts and page breaks are for logs; numbers of a time or an id are for nobody.
+fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().filter(|word| !is_an_id(word)).collect();
+    words.join(" ").chars().take(300).collect()
+}
+
+/// Such as `"1f0c9a-1630000000.25"` (vco-api.md 12.6, EX).
+fn is_an_id(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    bare.len() >= 12
+        && bare.chars().all(|c| c.is_ascii_hexdigit() || c == '-' || c == '.')
+        && bare.chars().any(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_each_time_is_left_out() {
+        for (text, want) in [
+            (
+                "Something bad happened. Contact support and pass them \"1f0c9a2b-1630000000.25\"",
+                "Something bad happened. Contact support and pass them",
+            ),
+            ("quota:\n  needs 4 VCPU, 2 left", "quota: needs 4 VCPU, 2 left"),
+            ("VM 10.0.0.1 deadbeef", "VM 10.0.0.1 deadbeef"),
+        ] {
+            assert_eq!(one_line(text), want);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The manager against the embedded cloud and a real API server. Here the objects of Cluster API
+//! are written by the test, so that each step can be looked at; where its managers do that, the
+//! scenarios are the whole.
+
+mod alone;
+mod stage;
