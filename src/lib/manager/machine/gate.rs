@@ -165,12 +165,19 @@ pub fn site(network: &VCOCluster) -> Option<Site> {
     })
 }
 
-/// Where a machine's VM was to be, from its own annotation or else from its cluster.
+/// Where a machine's VM was to be, from its own annotation or else from its cluster. Whoever may
+/// delete it is the one whom the cluster names now, as long as there is a cluster.
 #[must_use]
 pub fn site_of(around: &Around) -> Option<Site> {
     let own = annotation(&around.vco.metadata, SITE_ANNOTATION);
-    own.and_then(|text| serde_json::from_str(text).ok())
-        .or_else(|| around.network.as_deref().and_then(site))
+    let own: Option<Site> = own.and_then(|text| serde_json::from_str(text).ok());
+    let named = around.network.as_deref().and_then(site);
+    match (own, named) {
+        (Some(own), Some(Site { secret, customer_id, .. })) => {
+            Some(Site { secret, customer_id, ..own })
+        }
+        (own, named) => own.or(named),
+    }
 }
 
 impl Site {
