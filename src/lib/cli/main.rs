@@ -247,9 +247,11 @@ async fn beat(screen: Arc<Screen>, program: Program, beats: Arc<AtomicU64>) {
 const DEAF: Duration = Duration::from_secs(8);
 
 /// Listens for signals in a thread of its own, so that they are heard even while another one is
-/// stuck in the system (in a read from a dead server's disk): such a program is ended.
+/// stuck in the system (in a read from a dead server's disk): such a program is ended. On return
+/// they are caught.
 fn watch(program: Program, screen: &Arc<Screen>, cancel: CancellationToken, beats: Arc<AtomicU64>) {
     let screen = Arc::clone(screen);
+    let (told, caught) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else {
@@ -260,8 +262,10 @@ fn watch(program: Program, screen: &Arc<Screen>, cancel: CancellationToken, beat
             stop(&stopped, &cancel);
             tokio::spawn(end_if_deaf(program, Arc::clone(&stopped), Arc::clone(&beats)));
         };
-        runtime.block_on(signals::obey(screen, asked));
+        runtime.block_on(signals::obey(screen, move || drop(told), asked));
     });
+    // Nobody sends: the other end goes when signals are caught, or cannot be.
+    let _ = caught.recv();
 }
 
 async fn end_if_deaf(program: Program, screen: Arc<Screen>, beats: Arc<AtomicU64>) {

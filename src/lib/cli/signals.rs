@@ -9,9 +9,10 @@ use crate::progress::Progress as _;
 #[cfg(unix)]
 const SIGXFSZ: i32 = 25;
 
-/// Calls `stop` at every signal that asks the program to end.
+/// Calls `caught` when signals no longer end the program by themselves, and `stop` at every one
+/// that asks it to end.
 #[cfg(unix)]
-pub(super) async fn obey(screen: Arc<Screen>, stop: impl Fn()) {
+pub(super) async fn obey(screen: Arc<Screen>, caught: impl FnOnce(), stop: impl Fn()) {
     use tokio::signal::unix::{SignalKind, signal};
     // Caught, it no longer kills: a file that grows beyond `ulimit -f` is an error of the write.
     let _too_large = signal(SignalKind::from_raw(SIGXFSZ));
@@ -20,6 +21,7 @@ pub(super) async fn obey(screen: Arc<Screen>, stop: impl Fn()) {
     let (Ok(mut interrupt), Ok(mut terminate)) = both else {
         return screen.warn("signals cannot be caught: Ctrl-C ends the program at once");
     };
+    caught();
     let hung_up = async |hangup: &mut Option<tokio::signal::unix::Signal>| match hangup {
         Some(signal) => signal.recv().await,
         None => std::future::pending().await,
@@ -35,7 +37,8 @@ pub(super) async fn obey(screen: Arc<Screen>, stop: impl Fn()) {
 }
 
 #[cfg(not(unix))]
-pub(super) async fn obey(_screen: Arc<Screen>, stop: impl Fn()) {
+pub(super) async fn obey(_screen: Arc<Screen>, caught: impl FnOnce(), stop: impl Fn()) {
+    caught();
     while tokio::signal::ctrl_c().await.is_ok() {
         stop();
     }
