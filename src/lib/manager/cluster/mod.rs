@@ -32,6 +32,7 @@ use super::controller::Controller;
 use super::error::{Error, class_of};
 use super::lease::timestamp;
 use super::machine::gate::{pause_said, paused};
+use super::machine::sorted;
 use super::mark::ClusterId;
 use super::queue::{Key, Queue};
 use super::step::Step;
@@ -273,7 +274,9 @@ async fn write(
     cluster: &VCOCluster,
     status: &VCOClusterStatus,
 ) -> Result<(), Error> {
-    if cluster.status.as_ref() == Some(status) {
+    let mut before = cluster.status.clone().unwrap_or_default();
+    before.conditions = sorted(before.conditions);
+    if before == *status {
         return Ok(());
     }
     let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-pub use self::status::keep;
+pub use self::status::{keep, sorted};
 
 use self::gate::{Around, Gate, Site};
 use self::plan::{Found, Plan};
@@ -174,7 +174,9 @@ async fn say(
 /// Writes the status, if it is another one than before.
 async fn write(context: &Context, around: &Around, status: &VCOMachineStatus) -> Result<(), Error> {
     let vco = &*around.vco;
-    if vco.status.as_ref() == Some(status) {
+    let mut before = vco.status.clone().unwrap_or_default();
+    before.conditions = status::sorted(before.conditions);
+    if before == *status {
         return Ok(());
     }
     let api = context.api::<VCOMachine>(&vco.namespace().unwrap_or_default());

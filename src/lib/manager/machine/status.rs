@@ -50,6 +50,14 @@ pub fn status(
     status
 }
 
+/// Conditions in our order: the API server keeps the one in which they came.
+#[must_use]
+pub fn sorted(conditions: Option<Vec<Condition>>) -> Option<Vec<Condition>> {
+    let mut conditions = conditions?;
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+    Some(conditions)
+}
+
 /// The new conditions, and those of before of which nothing was said.
 #[must_use]
 pub fn keep(
