@@ -130,6 +130,7 @@ async fn next(
     match customer.cloudspace(&space).await {
         Err(error) if error.class() == Class::NotFound => {
             context.survey.forget(&space);
+            context.memory.forget_groups(&space);
             Ok(Course::Over)
         }
         Ok(_) => {

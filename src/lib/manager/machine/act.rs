@@ -41,7 +41,12 @@ pub async fn act(
             customer.create_anti_affinity_group(cloudspace, &name, spread).await?;
         }
         Action::Join(group, id) => {
-            customer.join_anti_affinity_group(cloudspace, &group, id).await?;
+            let joined = customer.join_anti_affinity_group(cloudspace, &group, id).await;
+            if joined.is_err() {
+                // Somebody may have removed the group.
+                context.memory.forget_groups(cloudspace);
+            }
+            joined?;
         }
         Action::CreateDisk(new) => {
             let made = customer.create_disk(&site.location, &new).await;

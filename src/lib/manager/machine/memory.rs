@@ -2,11 +2,11 @@
 //!
 //! Nothing here decides anything that could not be found out anew: after a restart it is empty.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::id::Location;
+use crate::id::{CloudspaceId, Location};
 use crate::vco::Image;
 
 /// What is known of one machine.
@@ -27,6 +27,7 @@ type Images = HashMap<(u64, Location), (Duration, Arc<Vec<Image>>)>;
 pub struct Memory {
     facts: Mutex<HashMap<String, Facts>>,
     images: Mutex<Images>,
+    groups: Mutex<HashSet<(CloudspaceId, String)>>,
 }
 
 impl Memory {
@@ -46,6 +47,25 @@ impl Memory {
     /// The machine is gone.
     pub fn forget(&self, uid: &str) {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// Whether a cloudspace is known to have this anti-affinity group.
+    #[must_use]
+    pub fn knows_group(&self, cloudspace: &CloudspaceId, group: &str) -> bool {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.contains(&(cloudspace.clone(), group.to_owned()))
+    }
+
+    /// A cloudspace has this group.
+    pub fn learn_group(&self, cloudspace: &CloudspaceId, group: &str) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.insert((cloudspace.clone(), group.to_owned()));
+    }
+
+    /// A group was not there after all, or the cloudspace is gone.
+    pub fn forget_groups(&self, cloudspace: &CloudspaceId) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|(place, _)| place != cloudspace);
     }
 
     /// The images of a location as they were seen since `oldest`.

@@ -11,13 +11,14 @@ use super::gate::{Around, Site, vm_of};
 use super::memory::Facts;
 use super::plan::{Found, Seen};
 use crate::api::condition::{IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE};
+use crate::fault::{Class, Fault as _};
 use crate::id::ImageId;
 use crate::manager::context::Context;
 use crate::manager::error::Error;
 use crate::manager::tenant::Tenant;
 use crate::resolve;
 use crate::template::cloud_init::{self, Facts as Guest};
-use crate::vco::{Image, Vm};
+use crate::vco::{Image, Vm, VmDetail};
 
 /// How old a list may be for a machine that runs: one a cloudspace and minute serves all.
 const SETTLED: Duration = Duration::from_mins(1);
@@ -45,14 +46,12 @@ pub async fn observe(
                 Some(detail) => detail,
                 None => Box::new(tenant.customer.vm(&site.cloudspace_id, vm.id).await?),
             };
-            if super::plan::lacks_group(around, site, &seen_detail) {
-                seen.groups =
-                    Some(tenant.customer.anti_affinity_groups(&site.cloudspace_id).await?);
-            }
-            if super::plan::lacks_disk(around, site, &seen_detail) {
+            // Only what the very next step depends on is asked: group, then disks, then interfaces.
+            if let Some(group) = super::plan::lacking_group(around, site, &seen_detail) {
+                seen.group_is_there = group_is_there(context, tenant, site, &group).await?;
+            } else if super::plan::lacks_disk(around, site, &seen_detail) {
                 seen.disks = Some(tenant.customer.disks(&site.location).await?);
-            }
-            if let Some(nic) = super::plan::lacking_nic(around, &seen_detail)
+            } else if let Some(nic) = super::plan::lacking_nic(around, &seen_detail)
                 && nic.ip_address.is_none()
                 && let Ok(network) = u64::try_from(nic.external_network_id)
             {
@@ -85,6 +84,16 @@ async fn find(
     };
     let Some(id) = vm_of(id, &site.location) else { return Ok(Found::None) };
     let now = context.clock.elapsed();
+    if !super::status::provisioned(&around.vco) && !facts.complete {
+        // Before it is started the detail is needed anyway, and says what a list says.
+        match tenant.customer.vm(cloudspace, id).await {
+            Ok(detail) => {
+                return Ok(Found::Ours { vm: row(&detail), detail: Some(Box::new(detail)) });
+            }
+            Err(error) if error.class() == Class::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let age = if super::status::provisioned(&around.vco) {
         SETTLED.min(context.request.sync_period / 2)
     } else {
@@ -98,6 +107,38 @@ async fn find(
         None => in_list(&list(Duration::ZERO).await?),
     };
     Ok(found.map_or(Found::Lost(id), |vm| Found::Ours { vm, detail: None }))
+}
+
+/// A detail as a list would show it.
+fn row(detail: &VmDetail) -> Vm {
+    Vm {
+        id: detail.id,
+        name: detail.name.clone(),
+        status: detail.status.clone(),
+        image_id: detail.image_id,
+        reference_id: None,
+        stack_id: None,
+        disks: detail.disks.iter().map(|disk| disk.id).collect(),
+        nics: detail.nics.clone(),
+    }
+}
+
+/// Whether the group was made; once it is there it stays as long as the cluster.
+async fn group_is_there(
+    context: &Context,
+    tenant: &Tenant,
+    site: &Site,
+    group: &str,
+) -> Result<bool, Error> {
+    if context.memory.knows_group(&site.cloudspace_id, group) {
+        return Ok(true);
+    }
+    let groups = tenant.customer.anti_affinity_groups(&site.cloudspace_id).await?;
+    let there = groups.iter().any(|known| known.id == group);
+    if there {
+        context.memory.learn_group(&site.cloudspace_id, group);
+    }
+    Ok(there)
 }
 
 /// The VM of the machine's name, and whether it carries the machine's mark.

@@ -16,7 +16,7 @@ use crate::api::condition::{
 use crate::api::machine::{DataDisk, DiskType, ExternalNic, RaidLevel};
 use crate::id::{DiskId, ImageId, VmId};
 use crate::manager::step::Step;
-use crate::vco::{AntiAffinityGroup, Disk, NewDisk, NewVm, Nic, Vm, VmDetail};
+use crate::vco::{Disk, NewDisk, NewVm, Nic, Vm, VmDetail};
 
 /// How long to wait for a VM on its way.
 const SOON: Duration = Duration::from_secs(5);
@@ -56,8 +56,8 @@ pub struct Seen {
     pub image: Option<Result<ImageId, (&'static str, String)>>,
     /// What the VM is told, or why it cannot be told that.
     pub userdata: Option<Result<Map<String, Value>, String>>,
-    /// The cloudspace's groups, if the VM lacks one.
-    pub groups: Option<Vec<AntiAffinityGroup>>,
+    /// Whether the group exists that the VM is to join.
+    pub group_is_there: bool,
     /// The location's disks, if the VM lacks one.
     pub disks: Option<Vec<Disk>>,
     /// A free address for the interface that the VM lacks.
@@ -282,12 +282,9 @@ fn start(id: VmId) -> Plan {
 
 /// What a VM needs before it is placed on a host and boots.
 fn before_start(around: &Around, site: &Site, seen: &Seen, detail: &VmDetail) -> Plan {
-    if lacks_group(around, site, detail)
-        && let Some(group) = group(around, site)
-    {
-        let known = seen.groups.as_deref().unwrap_or_default();
+    if let Some(group) = lacking_group(around, site, detail) {
         let said = creating("the VM joins its anti-affinity group");
-        return if known.iter().any(|known| known.id == group) {
+        return if seen.group_is_there {
             Plan::act(Action::Join(group, detail.id), said)
         } else {
             Plan::act(Action::CreateGroup(group, spread(around)), said)
@@ -327,10 +324,10 @@ fn spread(around: &Around) -> i32 {
     wanted.and_then(|wanted| wanted.spread).unwrap_or(-1)
 }
 
-/// Whether the VM is not in its group yet.
+/// The group that the VM is not in yet.
 #[must_use]
-pub fn lacks_group(around: &Around, site: &Site, detail: &VmDetail) -> bool {
-    group(around, site).is_some_and(|group| !detail.anti_affinity_groups.contains(&group))
+pub fn lacking_group(around: &Around, site: &Site, detail: &VmDetail) -> Option<String> {
+    group(around, site).filter(|group| !detail.anti_affinity_groups.contains(group))
 }
 
 /// Whether the VM has not all its disks yet.
