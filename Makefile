@@ -6,7 +6,7 @@ PROGRAMS := capvco capvco-imagepublish capvco-imageresolve capvco-backup capvco-
 STATIC_TARGET := x86_64-unknown-linux-gnu
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: help check fmt clippy doc fast-tests deny advisories generate test demo demo-backup bench \
+.PHONY: help check fmt clippy doc fast-tests deny advisories generate test faults demo demo-backup bench \
 	shape fuzz release-binaries
 
 help: ## Say what can be made
@@ -40,6 +40,9 @@ generate: ## Write the generated references anew
 
 test: ## Install what tests need, run all of them, and hold their traffic to the vendor's file
 	scripts/test
+
+faults: ## Try every mishap with every changing call of the manager; test tries one a call
+	scripts/faults
 
 demo: ## Publish a real image to an embedded cloud, resolve it, and leave nothing running
 	scripts/demo

@@ -89,6 +89,11 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time_limit)]
     cloud_write_timeout: Duration,
 
+    /// How long a list of the cloud may lack what was just made: nothing is made a second time
+    /// before, and a manager that takes over waits as long before it makes what is missing
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    cloud_lag: Duration,
+
     /// How long to go on retrying one call before the object waits its turn again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     retry_for: Duration,
@@ -155,6 +160,7 @@ fn request(args: ManagerArgs) -> Result<Request, BadFlag> {
         health: address("--health-addr", &args.health_addr)?,
         diagnostics: address("--diagnostics-address", &args.diagnostics_address)?,
         sync_period: args.sync_period,
+        cloud_lag: args.cloud_lag,
         concurrency: args.concurrency,
         cloud: Cloud {
             portal: filled(args.portal_url),

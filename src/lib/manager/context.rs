@@ -1,12 +1,14 @@
 //! What every pass has at hand.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::Api;
 use kube::{Client, Resource};
 
+use super::doubt::{Doubt, Tried};
 use super::events::Events;
 use super::machine::memory::Memory;
 use super::metrics::Metrics;
@@ -60,6 +62,7 @@ pub struct Context {
     pub clusters_memory: super::cluster::memory::Memory,
     /// What is to be looked at.
     pub queues: Queues,
+    began: OnceLock<Duration>,
 }
 
 /// The stores, before anything fills them.
@@ -101,6 +104,7 @@ impl Context {
             memory: Memory::default(),
             clusters_memory: super::cluster::memory::Memory::default(),
             queues: Queues { clusters: queue(), machines: queue(), templates: queue() },
+            began: OnceLock::new(),
             client,
             request,
             clock,
@@ -111,6 +115,19 @@ impl Context {
             vco_machines,
             templates,
         }
+    }
+
+    /// From now on this process changes things, which another one may have done until now.
+    pub fn begin(&self) {
+        self.began.get_or_init(|| self.clock.elapsed());
+    }
+
+    /// What is in doubt now of an object for which this was tried.
+    #[must_use]
+    pub fn doubt(&self, tried: Tried) -> Doubt {
+        let now = self.clock.elapsed();
+        let began = self.began.get().copied().unwrap_or(now);
+        Doubt { tried, began, now, lag: self.request.cloud_lag }
     }
 
     /// The objects of a kind in a namespace.

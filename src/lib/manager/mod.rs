@@ -17,6 +17,7 @@ mod backoff;
 mod cluster;
 mod context;
 mod controller;
+mod doubt;
 mod error;
 mod events;
 mod http;
@@ -157,6 +158,7 @@ async fn lead(
     lost: impl Future<Output = Error>,
 ) -> Result<(), Error> {
     context.metrics.leads(true);
+    context.begin();
     let mut workers = JoinSet::new();
     workers.spawn(work::<Clusters>(Arc::clone(context), stop.clone()));
     workers.spawn(work::<Machines>(Arc::clone(context), stop.clone()));

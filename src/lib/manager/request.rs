@@ -65,6 +65,8 @@ pub struct Request {
     pub diagnostics: Option<SocketAddr>,
     /// How often an object is looked at that nothing happens to.
     pub sync_period: Duration,
+    /// How long a list of the cloud may lack what was just made.
+    pub cloud_lag: Duration,
     /// How many objects of a kind are worked on at once.
     pub concurrency: usize,
     /// The cloud.

@@ -9,6 +9,7 @@ use super::call::{Body, Call, Method};
 use super::customer::Customer;
 use super::error::{Error, Kind};
 use super::wire;
+use crate::fault::{Class, Fault as _};
 use crate::id::{CloudspaceId, Location};
 
 /// A cloudspace; lists leave `external_network_id` out.
@@ -161,7 +162,10 @@ impl Customer {
     /// Of [`Class::NotFound`](crate::fault::Class::NotFound) if there is no such one, or only a
     /// deleted one: it may still be shown, with its state (vco-api.md 13.4, TF).
     pub async fn cloudspace(&self, id: &CloudspaceId) -> Result<Cloudspace, Error> {
-        let reply = self.send(self.read_in(id, "read the cloudspace", &[])).await?;
+        let reply = match self.send(self.read_in(id, "read the cloudspace", &[])).await {
+            Ok(reply) => reply,
+            Err(error) => return Err(self.verified_space(id, error).await),
+        };
         let space =
             Cloudspace::read(&reply.json).ok_or_else(|| reply.garbled("it holds no cloudspace"))?;
         if !is_gone(space.status.as_deref()) {
@@ -169,6 +173,24 @@ impl Customer {
         }
         let why = format!("its state is {}", space.status.unwrap_or_default());
         Err(Error::new(reply.operation, reply.target, Kind::Gone).with_message(why))
+    }
+
+    /// What a 400 about a cloudspace means: that it is gone, or what it says. Only a list that
+    /// vouches for its location tells.
+    async fn verified_space(&self, id: &CloudspaceId, error: Error) -> Error {
+        if error.status() != Some(400) || error.class() != Class::Invalid {
+            return error;
+        }
+        let Some(at) = location_of(id) else { return error };
+        match self.cloudspaces(&at).await {
+            Ok(all) if all.iter().all(|space| space.id != *id) => {
+                let why = format!("the list of location {at} does not show it");
+                Error::new(error.operation(), error.target(), Kind::Gone).with_message(why)
+            }
+            // It may be a refusal for the same reason; only what passes is worth waiting for.
+            Err(listing) if listing.class().is_other_side() => listing,
+            _ => error,
+        }
     }
 
     /// Makes a cloudspace. It may not be repeated; after a lost reply its name, which is unique,

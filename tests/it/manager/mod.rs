@@ -3,4 +3,6 @@
 //! scenarios are the whole.
 
 mod alone;
+mod faults;
+mod kubewire;
 mod stage;

@@ -1,6 +1,7 @@
 //! A management cluster's namespace, a cloud, a manager between them, and the part of Cluster API.
 
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::support::program::capvco;
 pub const AT: &str = "be-mac-dc01-001";
 /// The image that every location has.
 pub const IMAGE: u64 = 100;
-/// Longer than anything takes here.
+/// Longer than anything takes where nothing goes wrong.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Bootstrap data as Cluster API writes them, in short.
@@ -32,41 +33,36 @@ pub struct Stage {
     pub plane: &'static KubePlane,
     pub namespace: String,
     pub sim: Sim,
-    manager: Option<Child>,
+    /// Longer than anything takes.
+    pub patience: Duration,
+    manager: Option<Manager>,
     said: Arc<Mutex<String>>,
     before: Value,
 }
 
-impl Stage {
-    /// A namespace with credentials, a cloud, and a manager that works in that namespace.
-    pub async fn new(test: &str, world: World) -> Self {
-        let plane = KubePlane::shared();
-        let sim = cloud(test, world).await;
-        let before = sim.world(|world| world.inventory());
-        let mut stage = Self {
-            plane,
-            namespace: plane.namespace(),
-            sim,
-            manager: None,
-            said: Arc::default(),
-            before,
-        };
-        stage.put_secret("credentials", &stage.sim.token());
-        stage.start();
-        stage
-    }
+/// A manager that runs. It dies with this.
+pub struct Manager(Child);
 
-    /// Starts a manager where none runs.
-    pub fn start(&mut self) {
+impl Manager {
+    /// Starts one in this namespace, with more flags; what it says is kept.
+    pub fn start(
+        kubeconfig: &Path,
+        namespace: &str,
+        sim: &Sim,
+        flags: &str,
+        said: Arc<Mutex<String>>,
+    ) -> Self {
         let mut manager = capvco()
-            .words("manager --health-addr= --diagnostics-address= --sync-period 5s -vv --namespace")
-            .arg(&self.namespace)
+            .words("manager --health-addr= --diagnostics-address= -vv")
+            .words(flags)
+            .words("--namespace")
+            .arg(namespace)
             .arg("--kubeconfig")
-            .arg(self.plane.kubeconfig())
-            .env("VCO_PORTAL_URL", self.sim.portal_url())
-            .env("VCO_IAM_REFRESH_URL", self.sim.iam_refresh_url());
+            .arg(kubeconfig)
+            .env("VCO_PORTAL_URL", sim.portal_url())
+            .env("VCO_IAM_REFRESH_URL", sim.iam_refresh_url());
         let mut manager = manager.spawn();
-        let (mut stderr, said) = (manager.stderr.take().unwrap(), Arc::clone(&self.said));
+        let mut stderr = manager.stderr.take().unwrap();
         // A manager whose words nobody takes would stand still.
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -74,6 +70,49 @@ impl Stage {
                 said.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
             }
         });
+        Self(manager)
+    }
+}
+
+impl Drop for Manager {
+    /// As a node that dies does it.
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Stage {
+    /// A namespace with credentials, a cloud, and a manager that works in that namespace.
+    pub async fn new(test: &str, world: World) -> Self {
+        let mut stage = Self::idle(test, world).await;
+        stage.start();
+        stage
+    }
+
+    /// The same, and no manager yet.
+    pub async fn idle(test: &str, world: World) -> Self {
+        let plane = KubePlane::shared();
+        let sim = cloud(test, world).await;
+        let before = sim.world(|world| world.inventory());
+        let stage = Self {
+            plane,
+            namespace: plane.namespace(),
+            sim,
+            patience: PATIENCE,
+            manager: None,
+            said: Arc::default(),
+            before,
+        };
+        stage.put_secret("credentials", &stage.sim.token());
+        stage
+    }
+
+    /// Starts a manager where none runs.
+    pub fn start(&mut self) {
+        let (kubeconfig, said) = (self.plane.kubeconfig(), Arc::clone(&self.said));
+        let flags = "--sync-period 5s";
+        let manager = Manager::start(&kubeconfig, &self.namespace, &self.sim, flags, said);
         self.manager = Some(manager);
     }
 
@@ -84,10 +123,7 @@ impl Stage {
 
     /// Kills the manager, as a node that dies does.
     pub fn kill(&mut self) {
-        if let Some(mut manager) = self.manager.take() {
-            manager.kill().unwrap();
-            manager.wait().unwrap();
-        }
+        self.manager = None;
     }
 
     pub fn put_secret(&self, name: &str, token: &str) {
@@ -140,7 +176,7 @@ impl Stage {
             if holds(&object) {
                 return object;
             }
-            assert!(begun.elapsed() < PATIENCE, "{kind} {name} in vain: {object:#}");
+            assert!(begun.elapsed() < self.patience, "{kind} {name} in vain: {object:#}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

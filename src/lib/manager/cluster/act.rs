@@ -4,13 +4,13 @@ use kube::ResourceExt as _;
 use kube::api::Api;
 use serde_json::json;
 
-use super::plan::Action;
+use super::plan::{Action, BALANCER, POOL, SPACE};
 use crate::api::VCOCluster;
 use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION};
-use crate::fault::{Class, Fault as _};
 use crate::manager::context::Context;
 use crate::manager::error::Error;
 use crate::manager::mark::ClusterId;
+use crate::manager::queue::Key;
 use crate::manager::{apply, tenant};
 use crate::vco::{self, Customer};
 
@@ -27,7 +27,8 @@ pub async fn act(
     match action {
         Action::Claim => claim(context, &api, cluster, id).await?,
         Action::CreateSpace(new) => {
-            let made = doubted(context, &uid, customer.create_cloudspace(&new).await)?;
+            let made = customer.create_cloudspace(&new).await;
+            let made = tried(context, &uid, SPACE, made)?;
             write(context, &api, cluster, &json!({"cloudspaceId": made})).await?;
             let note = format!("cloudspace {made} was made");
             context.events.normal(cluster, "CloudspaceCreated", "Create", note).await;
@@ -39,10 +40,11 @@ pub async fn act(
             let Some(id) = id else { return Ok(()) };
             let mark = id.mark("serverpool", &cluster.name_any());
             let made = customer.create_server_pool(&space, &id.name("api"), &mark).await;
-            doubted(context, &uid, made)?;
+            tried(context, &uid, POOL, made)?;
         }
         Action::CreateBalancer(space, new) => {
-            doubted(context, &uid, customer.create_load_balancer(&space, &new).await)?;
+            let made = customer.create_load_balancer(&space, &new).await;
+            tried(context, &uid, BALANCER, made)?;
         }
         Action::DropPool(space, pool) => customer.delete_server_pool(&space, &pool).await?,
         Action::DropBalancer(space, one) => customer.delete_load_balancer(&space, &one).await?,
@@ -64,13 +66,15 @@ pub async fn act(
     Ok(())
 }
 
-/// Remembers a create call that may have made something all the same.
-fn doubted<T>(context: &Context, uid: &str, made: Result<T, vco::Error>) -> Result<T, Error> {
-    let doubt = made
-        .as_ref()
-        .is_err_and(|error| error.outcome_unknown() || error.class() == Class::Conflict);
+/// Remembers that something was made, or may have been.
+fn tried<T>(
+    context: &Context,
+    uid: &str,
+    what: &str,
+    made: Result<T, vco::Error>,
+) -> Result<T, Error> {
     let now = context.clock.elapsed();
-    context.clusters_memory.note(uid, |facts| facts.unsure = doubt.then_some(now));
+    context.clusters_memory.note(uid, |facts| facts.tried.note(what, &made, now));
     Ok(made?)
 }
 
@@ -81,6 +85,7 @@ pub async fn claim(
     cluster: &VCOCluster,
     id: Option<&ClusterId>,
 ) -> Result<(), Error> {
+    let known = id.is_some();
     let id = match id {
         Some(id) => id.to_string(),
         None => ClusterId::random()
@@ -88,7 +93,16 @@ pub async fn claim(
             .to_string(),
     };
     let annotations = [(CLUSTER_ID_ANNOTATION, id.as_str())];
+    // The status was written since the pass began.
+    let newest = Key::of(cluster).and_then(|key| context.vco_clusters.get(&key));
+    let cluster =
+        newest.as_deref().filter(|newest| newest.uid() == cluster.uid()).unwrap_or(cluster);
     let claimed = apply::claim(api, cluster, CLUSTER_FINALIZER, &annotations).await?;
+    if !known {
+        // Nobody can have made anything before.
+        let uid = cluster.uid().unwrap_or_default();
+        context.clusters_memory.note(&uid, |facts| facts.tried.claim());
+    }
     context.vco_clusters.wrote(claimed);
     Ok(())
 }

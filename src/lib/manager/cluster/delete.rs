@@ -62,7 +62,17 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
         Course::Held(reason, message) => {
             said(context, cluster, reason, message, Step::After(LATER)).await
         }
-        Course::Over => release(context, cluster).await,
+        Course::Over => {
+            let tried = context.clusters_memory.facts(&cluster.uid().unwrap_or_default()).tried;
+            // What was provisioned was in lists already; anything younger may be in none yet.
+            if !super::status::provisioned(cluster)
+                && let Some(look) = context.doubt(tried).any()
+            {
+                let message = "what may have been made a moment ago is looked for".to_owned();
+                return said(context, cluster, DELETION_RUNS, message, Step::After(look)).await;
+            }
+            release(context, cluster).await
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::manager::doubt::Tried;
+
 /// A look at the cloud that found everything in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
@@ -22,8 +24,8 @@ pub struct Facts {
     pub settled: Option<Settled>,
     /// Whether its Secret is held.
     pub held: bool,
-    /// When a call to make something failed in a way that leaves open whether it was made.
-    pub unsure: Option<Duration>,
+    /// What was tried for it.
+    pub tried: Tried,
 }
 
 /// What is known of all clusters.

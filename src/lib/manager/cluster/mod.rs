@@ -142,14 +142,15 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
         context.clusters_memory.note(&uid, |facts| facts.held = true);
     }
     let customer = &tenant.customer;
-    let mut seen = match observe::observe(customer, cluster, id.as_ref(), &facts, now).await {
+    let doubt = context.doubt(facts.tried.clone());
+    let mut seen = match observe::observe(customer, cluster, id.as_ref(), &doubt).await {
         Ok(seen) => seen,
         Err(error) => return failed(context, cluster, error).await,
     };
     if let Some(pool) = seen.pools.first() {
         seen.change = members::change(&pool.hosts, &wanted);
     }
-    let plan = plan::plan(cluster, id.as_ref(), held && id.is_some(), &seen);
+    let plan = plan::plan(cluster, id.as_ref(), held && id.is_some(), &seen, &doubt);
     let (action, step) = (carry(context, cluster, &wanted, plan, now).await?, seen);
     drop(step);
     let (action, step) = action;

@@ -1,33 +1,27 @@
 //! Looks at the cloud for a cluster's network. Changes nothing.
 
-use std::time::Duration;
-
 use kube::ResourceExt as _;
 
-use super::memory::Facts;
-use super::plan::{Seen, Space, wants_balancer};
+use super::plan::{SPACE, Seen, Space, wants_balancer};
 use crate::api::VCOCluster;
 use crate::fault::{Class, Fault as _};
 use crate::id::{CloudspaceId, Location};
+use crate::manager::doubt::Doubt;
 use crate::manager::error::Error;
 use crate::manager::mark::ClusterId;
 use crate::vco::{Cloudspace, Customer, LoadBalancer, NewCloudspace, ServerPool};
-
-/// How long something that may have been made is looked for before it is made again.
-const GRACE: Duration = Duration::from_secs(30);
 
 /// Looks at everything that the next step depends on, and no more.
 pub async fn observe(
     customer: &Customer,
     cluster: &VCOCluster,
     id: Option<&ClusterId>,
-    facts: &Facts,
-    now: Duration,
+    doubt: &Doubt,
 ) -> Result<Seen, Error> {
     let location = location(cluster)?;
     let mut seen =
         Seen { space: space(customer, cluster, &location, id).await?, ..Seen::default() };
-    if seen.space == Space::None && !in_doubt(facts, now) {
+    if seen.space == Space::None && doubt.of(SPACE).is_none() {
         seen.space = Space::Wanted(wanted(customer, cluster, &location, id).await?);
     }
     let Space::Found(found) = &seen.space else { return Ok(seen) };
@@ -40,10 +34,6 @@ pub async fn observe(
         seen.pools.sort_by_key(|pool| Some(&pool.id) != used.as_ref());
     }
     Ok(seen)
-}
-
-fn in_doubt(facts: &Facts, now: Duration) -> bool {
-    facts.unsure.is_some_and(|at| now.saturating_sub(at) < GRACE)
 }
 
 /// The location that the cluster names.

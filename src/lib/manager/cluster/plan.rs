@@ -13,6 +13,7 @@ use crate::api::condition::{
     LOAD_BALANCER_DISABLED, NO_EXTERNAL_ADDRESS, READY, Said, WAITING_FOR_ENDPOINT,
 };
 use crate::id::{CloudspaceId, HostId, LoadBalancerId, ServerPoolId};
+use crate::manager::doubt::Doubt;
 use crate::manager::mark::ClusterId;
 use crate::manager::step::Step;
 use crate::vco::{Cloudspace, LoadBalancer, NewCloudspace, NewLoadBalancer, ServerPool};
@@ -23,6 +24,13 @@ use super::members::Change;
 const SOON: Duration = Duration::from_secs(5);
 /// How long to wait for what only somebody else can mend.
 const LATER: Duration = Duration::from_mins(1);
+
+/// What a cloudspace is called where it is in doubt.
+pub const SPACE: &str = "cloudspace";
+/// And a server pool.
+pub const POOL: &str = "server pool";
+/// And a load balancer.
+pub const BALANCER: &str = "load balancer";
 
 /// What was found of the cloudspace.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -126,10 +134,16 @@ impl Blocked {
 
 /// The next step.
 #[must_use]
-pub fn plan(cluster: &VCOCluster, id: Option<&ClusterId>, claimed: bool, seen: &Seen) -> Plan {
+pub fn plan(
+    cluster: &VCOCluster,
+    id: Option<&ClusterId>,
+    claimed: bool,
+    seen: &Seen,
+    doubt: &Doubt,
+) -> Plan {
     let mut said = vec![Said::so(CREDENTIALS_VALID, CREDENTIALS_ACCEPTED)];
     let mut network = network(cluster, seen);
-    let space = match space(cluster, claimed, &seen.space) {
+    let space = match space(cluster, claimed, &seen.space, doubt) {
         Ok(space) => space,
         Err(blocked) => return conclude(said, network, *blocked),
     };
@@ -138,7 +152,7 @@ pub fn plan(cluster: &VCOCluster, id: Option<&ClusterId>, claimed: bool, seen: &
         let blocked = Blocked::act(CLOUDSPACE_READY, CLOUDSPACE_CREATING, "", Action::Claim);
         return conclude(said, network, *blocked);
     };
-    let pool = match balancer(cluster, id, space, seen) {
+    let pool = match balancer(cluster, id, space, seen, doubt) {
         Ok(pool) => pool,
         Err(blocked) => return conclude(said, network, *blocked),
     };
@@ -171,6 +185,7 @@ fn space<'a>(
     cluster: &VCOCluster,
     claimed: bool,
     space: &'a Space,
+    doubt: &Doubt,
 ) -> Result<&'a CloudspaceId, Box<Blocked>> {
     let at = &cluster.spec.location;
     let found = match space {
@@ -194,7 +209,8 @@ fn space<'a>(
         }
         Space::None => {
             let message = "the cloudspace may have been made; it is looked for";
-            return Err(Blocked::wait(CLOUDSPACE_READY, CLOUDSPACE_CREATING, message, SOON));
+            let look = doubt.of(SPACE).unwrap_or(SOON);
+            return Err(Blocked::wait(CLOUDSPACE_READY, CLOUDSPACE_CREATING, message, look));
         }
         Space::Wanted(new) => {
             let action = Action::CreateSpace(new.clone());
@@ -233,9 +249,16 @@ fn balancer<'a>(
     id: &ClusterId,
     space: &CloudspaceId,
     seen: &'a Seen,
+    doubt: &Doubt,
 ) -> Result<Option<&'a ServerPool>, Box<Blocked>> {
     let about = |reason, message: &str, action| {
         Blocked::act(API_LOAD_BALANCER_READY, reason, message, action)
+    };
+    let look_for = |what: &str| {
+        let message = format!("the {what} may have been made; it is looked for");
+        let wait =
+            |look| Blocked::wait(API_LOAD_BALANCER_READY, LOAD_BALANCER_CREATING, message, look);
+        doubt.of(what).map_or(Ok(()), |look| Err(wait(look)))
     };
     let endpoint = cluster.spec.control_plane_endpoint.is_some();
     if !wants_balancer(cluster) {
@@ -249,10 +272,12 @@ fn balancer<'a>(
         return Err(Blocked::wait(API_LOAD_BALANCER_READY, NO_EXTERNAL_ADDRESS, message, LATER));
     };
     let Some(pool) = seen.pools.first() else {
+        look_for(POOL)?;
         let action = Action::CreatePool(space.clone());
         return Err(about(LOAD_BALANCER_CREATING, "the server pool is being made", action));
     };
     let Some(balancer) = seen.balancers.first() else {
+        look_for(BALANCER)?;
         let new = new_balancer(cluster, id, &host, &pool.id);
         let action = Action::CreateBalancer(space.clone(), new);
         return Err(about(LOAD_BALANCER_CREATING, "the load balancer is being made", action));

@@ -5,14 +5,15 @@ use kube::api::Api;
 use serde_json::json;
 
 use super::gate::{Around, Site, provider_id};
-use super::plan::Action;
+use super::plan::{Action, VM};
 use crate::api::VCOMachine;
+use crate::api::contract::annotation;
 use crate::api::names::{MACHINE_FINALIZER, SITE_ANNOTATION};
-use crate::fault::{Class, Fault as _};
 use crate::id::VmId;
 use crate::manager::apply;
 use crate::manager::context::Context;
 use crate::manager::error::Error;
+use crate::manager::queue::Key;
 use crate::manager::tenant::Tenant;
 use crate::vco::NewVm;
 
@@ -31,8 +32,15 @@ pub async fn act(
     match action {
         Action::Claim => {
             let text = serde_json::to_string(site).unwrap_or_default();
+            // The status was written since the pass began.
+            let newest = Key::of(vco).and_then(|key| context.vco_machines.get(&key));
+            let vco = newest.as_deref().filter(|newest| newest.uid() == vco.uid()).unwrap_or(vco);
             let claimed =
                 apply::claim(&api, vco, MACHINE_FINALIZER, &[(SITE_ANNOTATION, &text)]).await?;
+            if annotation(&vco.metadata, SITE_ANNOTATION).is_none() {
+                // Nobody can have made anything before.
+                context.memory.note(&uid, |facts| facts.tried.claim());
+            }
             context.vco_machines.wrote(claimed);
         }
         Action::Create(new) => create(context, tenant, &api, around, site, &new).await?,
@@ -50,9 +58,8 @@ pub async fn act(
         }
         Action::CreateDisk(new) => {
             let made = customer.create_disk(&site.location, &new).await;
-            let doubt = made.as_ref().is_err_and(crate::vco::Error::outcome_unknown);
             let now = context.clock.elapsed();
-            context.memory.note(&uid, |facts| facts.unsure = doubt.then_some(now));
+            context.memory.note(&uid, |facts| facts.tried.note(&new.name, &made, now));
             made?;
         }
         Action::AttachDisk(disk, id) => customer.attach_disk(cloudspace, id, disk).await?,
@@ -91,23 +98,14 @@ async fn create(
         return Ok(());
     }
     let uid = vco.uid().unwrap_or_default();
-    match tenant.customer.create_vm(&site.cloudspace_id, new).await {
-        Ok(id) => {
-            context.metrics.made();
-            context.memory.note(&uid, |facts| facts.unsure = None);
-            write_id(context, api, &live, site, id).await?;
-            context.events.normal(vco, "VMCreated", "Create", format!("VM {id} was made")).await;
-            Ok(())
-        }
-        Err(error) => {
-            // Also a conflict may be the VM of a try whose reply was lost.
-            if error.outcome_unknown() || error.class() == Class::Conflict {
-                let now = context.clock.elapsed();
-                context.memory.note(&uid, |facts| facts.unsure = Some(now));
-            }
-            Err(error.into())
-        }
-    }
+    let made = tenant.customer.create_vm(&site.cloudspace_id, new).await;
+    let now = context.clock.elapsed();
+    context.memory.note(&uid, |facts| facts.tried.note(VM, &made, now));
+    let id = made?;
+    context.metrics.made();
+    write_id(context, api, &live, site, id).await?;
+    context.events.normal(vco, "VMCreated", "Create", format!("VM {id} was made")).await;
+    Ok(())
 }
 
 /// Writes the id into the spec: from then on there is never a second VM.

@@ -61,8 +61,17 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
     if vco.spec.data_disks.is_some() && disk_goes(&tenant, vco, &site, &cluster).await? {
         return Ok(going("disks are being deleted"));
     }
+    let uid = vco.uid().unwrap_or_default();
+    let doubt = context.doubt(context.memory.facts(&uid).tried);
+    // What ran once was in lists already; anything younger may be in none yet.
+    if !super::status::provisioned(vco)
+        && let Some(look) = doubt.any()
+    {
+        let said = going("the VM may have been made a moment ago; it is looked for").1;
+        return Ok((Step::After(look), said));
+    }
     release(context, vco).await?;
-    context.memory.forget(&vco.uid().unwrap_or_default());
+    context.memory.forget(&uid);
     Ok((Step::Over, Vec::new()))
 }
 

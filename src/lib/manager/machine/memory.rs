@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::id::{CloudspaceId, Location};
+use crate::manager::doubt::Tried;
 use crate::vco::Image;
 
 /// What is known of one machine.
@@ -16,8 +17,8 @@ pub struct Facts {
     pub touched: Option<Duration>,
     /// That the VM has everything it was to have before it is started.
     pub complete: bool,
-    /// When a call to make its VM failed in a way that leaves open whether it was made.
-    pub unsure: Option<Duration>,
+    /// What was tried for it.
+    pub tried: Tried,
 }
 
 type Images = HashMap<(u64, Location), (Duration, Arc<Vec<Image>>)>;

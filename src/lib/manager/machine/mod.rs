@@ -129,8 +129,8 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
         Err(error) => return failed(context, around, site, error).await,
     };
     let found = seen.vm.clone();
-    let Plan { action, said, step } =
-        plan::plan(around, site, seen, &facts, context.clock.elapsed());
+    let doubt = context.doubt(facts.tried.clone());
+    let Plan { action, said, step } = plan::plan(around, site, seen, &facts, &doubt);
     say(context, around, site, &found, said).await?;
     if let Some(action) = action
         && let Err(error) = act::act(context, &tenant, around, site, action).await

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::gate::{Around, Site, vm_of};
 use super::memory::Facts;
-use super::plan::{Found, Seen};
+use super::plan::{Found, Seen, VM};
 use crate::api::condition::{IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE};
 use crate::fault::{Class, Fault as _};
 use crate::id::ImageId;
@@ -84,7 +84,8 @@ async fn find(
     };
     let Some(id) = vm_of(id, &site.location) else { return Ok(Found::None) };
     let now = context.clock.elapsed();
-    if !super::status::provisioned(&around.vco) && !facts.complete {
+    let provisioned = super::status::provisioned(&around.vco);
+    if !provisioned && !facts.complete {
         // Before it is started the detail is needed anyway, and says what a list says.
         match tenant.customer.vm(cloudspace, id).await {
             Ok(detail) => {
@@ -94,11 +95,7 @@ async fn find(
             Err(error) => return Err(error.into()),
         }
     }
-    let age = if super::status::provisioned(&around.vco) {
-        SETTLED.min(context.request.sync_period / 2)
-    } else {
-        MOVING
-    };
+    let age = if provisioned { SETTLED.min(context.request.sync_period / 2) } else { MOVING };
     let age = facts.touched.map_or(age, |at| age.min(now.saturating_sub(at)));
     let in_list = |vms: &[Vm]| vms.iter().find(|vm| vm.id == id).cloned();
     let found = match in_list(&list(age).await?) {
@@ -106,7 +103,14 @@ async fn find(
         // One list that misses it proves little; a second one that was asked for now does.
         None => in_list(&list(Duration::ZERO).await?),
     };
-    Ok(found.map_or(Found::Lost(id), |vm| Found::Ours { vm, detail: None }))
+    Ok(match found {
+        Some(vm) => Found::Ours { vm, detail: None },
+        // One that was made a moment ago is not lost.
+        None if !provisioned && context.doubt(facts.tried.clone()).of(VM).is_some() => {
+            Found::Unseen(id)
+        }
+        None => Found::Lost(id),
+    })
 }
 
 /// A detail as a list would show it.

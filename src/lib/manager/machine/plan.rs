@@ -15,6 +15,7 @@ use crate::api::condition::{
 };
 use crate::api::machine::{DataDisk, DiskType, ExternalNic, RaidLevel};
 use crate::id::{DiskId, ImageId, VmId};
+use crate::manager::doubt::Doubt;
 use crate::manager::step::Step;
 use crate::vco::{Disk, NewDisk, NewVm, Nic, Vm, VmDetail};
 
@@ -22,9 +23,8 @@ use crate::vco::{Disk, NewDisk, NewVm, Nic, Vm, VmDetail};
 const SOON: Duration = Duration::from_secs(5);
 /// How long to wait for what only somebody else can mend.
 const LATER: Duration = Duration::from_mins(1);
-/// How long a VM that may have been made is looked for before another one is made: a list may
-/// run behind (contract, 10.1, 2).
-const GRACE: Duration = Duration::from_secs(30);
+/// What a machine's VM is called where it is in doubt; no disk has this name.
+pub const VM: &str = "";
 
 /// What was found of the VM.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -32,6 +32,8 @@ pub enum Found {
     /// None of its name.
     #[default]
     None,
+    /// The one that the provider id names is in no list yet: it was made a moment ago.
+    Unseen(VmId),
     /// The one that the provider id names is in no list.
     Lost(VmId),
     /// One of its name that is not marked as ours.
@@ -110,9 +112,12 @@ impl Plan {
 
 /// The next step.
 #[must_use]
-pub fn plan(around: &Around, site: &Site, seen: Seen, facts: &Facts, now: Duration) -> Plan {
+pub fn plan(around: &Around, site: &Site, seen: Seen, facts: &Facts, doubt: &Doubt) -> Plan {
     match seen.vm {
-        Found::None => create(around, site, seen, facts, now),
+        Found::None => create(around, site, seen, doubt),
+        Found::Unseen(id) => {
+            Plan::wait(Step::After(SOON), creating(&format!("VM {id} is in no list yet")))
+        }
         Found::Lost(id) => {
             let message = format!("VM {id} is in no list of cloudspace {}", site.cloudspace_id);
             Plan::wait(Step::After(LATER), stopped(VM_NOT_FOUND, message))
@@ -130,32 +135,9 @@ pub fn plan(around: &Around, site: &Site, seen: Seen, facts: &Facts, now: Durati
                 return Plan::act(Action::WriteId(vm.id), creating("the VM was made"));
             }
             let (vm, detail) = (vm.clone(), detail.as_deref().cloned());
-            if in_doubt(facts, now)
-                && detail.as_ref().is_some_and(|on| lacks_disk(around, site, on))
-            {
-                let made = seen.disks.as_deref().unwrap_or_default();
-                if lacking_made(around, site, detail.as_ref(), made) {
-                    let said = creating("a disk may have been made; it is looked for");
-                    return Plan::wait(Step::After(SOON), said);
-                }
-            }
-            converge(around, site, &seen, &vm, detail.as_ref(), facts)
+            converge(around, site, &seen, (&vm, detail.as_ref()), facts, doubt)
         }
     }
-}
-
-/// Whether something may have been made a moment ago that no list shows yet.
-fn in_doubt(facts: &Facts, now: Duration) -> bool {
-    facts.unsure.is_some_and(|at| now.saturating_sub(at) < GRACE)
-}
-
-/// Whether the disk that is to be given next is not among those that exist.
-fn lacking_made(around: &Around, site: &Site, detail: Option<&VmDetail>, made: &[Disk]) -> bool {
-    let (Some(cluster), Some(detail)) = (site.id(), detail) else { return false };
-    lacking_disk(around, site, detail).is_some_and(|disk| {
-        let name = disk_name(&around.vco.name_any(), &disk.name);
-        !made.iter().any(|on| cluster.is_mark(on.description.as_deref(), "disk", &name))
-    })
 }
 
 fn stopped(reason: &'static str, message: String) -> Vec<Said> {
@@ -169,7 +151,7 @@ fn creating(message: &str) -> Vec<Said> {
     said
 }
 
-fn create(around: &Around, site: &Site, seen: Seen, facts: &Facts, now: Duration) -> Plan {
+fn create(around: &Around, site: &Site, seen: Seen, doubt: &Doubt) -> Plan {
     if around.vco.spec.provider_id.is_some() {
         // Never a second one (contract, 12.2); `gate` has said what is wrong with the id.
         return Plan::wait(Step::Waits, Vec::new());
@@ -194,11 +176,9 @@ fn create(around: &Around, site: &Site, seen: Seen, facts: &Facts, now: Duration
     if !super::is_claimed(&around.vco) {
         return Plan::act(Action::Claim, creating("the VM is about to be made"));
     }
-    if in_doubt(facts, now) {
-        return Plan::wait(
-            Step::After(SOON),
-            creating("the VM may have been made; it is looked for"),
-        );
+    if let Some(look) = doubt.of(VM) {
+        let said = creating("the VM may have been made; it is looked for");
+        return Plan::wait(Step::After(look), said);
     }
     let Some(cluster) = site.id() else { return Plan::wait(Step::Waits, Vec::new()) };
     let (name, spec) = (around.vco.name_any(), &around.vco.spec);
@@ -222,9 +202,9 @@ fn converge(
     around: &Around,
     site: &Site,
     seen: &Seen,
-    vm: &Vm,
-    detail: Option<&VmDetail>,
+    (vm, detail): (&Vm, Option<&VmDetail>),
     facts: &Facts,
+    doubt: &Doubt,
 ) -> Plan {
     let provisioned = super::status::provisioned(&around.vco);
     let state = vm.status.as_deref().unwrap_or_default().to_ascii_uppercase();
@@ -239,7 +219,7 @@ fn converge(
             Plan::wait(Step::After(LATER), stopped(VM_NOT_RUNNING, message))
         }
         "HALTED" => match detail {
-            Some(detail) => before_start(around, site, seen, detail),
+            Some(detail) => before_start(around, site, seen, detail, doubt),
             None if facts.complete => start(vm.id),
             None => {
                 Plan::wait(Step::After(SOON), starting(&format!("VM {} is HALTED", vm.id), false))
@@ -281,7 +261,13 @@ fn start(id: VmId) -> Plan {
 }
 
 /// What a VM needs before it is placed on a host and boots.
-fn before_start(around: &Around, site: &Site, seen: &Seen, detail: &VmDetail) -> Plan {
+fn before_start(
+    around: &Around,
+    site: &Site,
+    seen: &Seen,
+    detail: &VmDetail,
+    doubt: &Doubt,
+) -> Plan {
     if let Some(group) = lacking_group(around, site, detail) {
         let said = creating("the VM joins its anti-affinity group");
         return if seen.group_is_there {
@@ -291,7 +277,7 @@ fn before_start(around: &Around, site: &Site, seen: &Seen, detail: &VmDetail) ->
         };
     }
     if let Some(disk) = lacking_disk(around, site, detail) {
-        return give_disk(around, site, seen, detail.id, disk);
+        return give_disk(around, site, seen, (detail.id, disk), doubt);
     }
     if let Some(nic) = lacking_nic(around, detail) {
         let network = u64::try_from(nic.external_network_id).unwrap_or_default();
@@ -353,7 +339,13 @@ pub fn disk_name(machine: &str, disk: &str) -> String {
     format!("{machine}-{disk}")
 }
 
-fn give_disk(around: &Around, site: &Site, seen: &Seen, vm: VmId, disk: &DataDisk) -> Plan {
+fn give_disk(
+    around: &Around,
+    site: &Site,
+    seen: &Seen,
+    (vm, disk): (VmId, &DataDisk),
+    doubt: &Doubt,
+) -> Plan {
     let Some(cluster) = site.id() else { return Plan::wait(Step::Waits, Vec::new()) };
     let name = disk_name(&around.vco.name_any(), &disk.name);
     let message = format!("disk {:?} is not attached yet", disk.name);
@@ -363,6 +355,9 @@ fn give_disk(around: &Around, site: &Site, seen: &Seen, vm: VmId, disk: &DataDis
     let made = known.iter().find(|on| cluster.is_mark(on.description.as_deref(), "disk", &name));
     if let Some(made) = made {
         return Plan::act(Action::AttachDisk(made.id, vm), said);
+    }
+    if let Some(look) = doubt.of(&name) {
+        return Plan::wait(Step::After(look), said);
     }
     let whole = |number: i32| u64::try_from(number).unwrap_or_default();
     let new = NewDisk {
