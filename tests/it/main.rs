@@ -4,6 +4,7 @@
 
 mod admission;
 mod backup;
+mod clusters;
 mod etcd;
 mod house;
 mod kube;

@@ -81,6 +81,16 @@ pub struct CloudFlags {
     #[arg(long, value_name = "PATH")]
     pub versitygw: Option<PathBuf>,
 
+    /// What machines become: quick = nodes of the cluster that their user data describe, with a
+    /// real API server on an etcd outside of it; off = nothing
+    #[arg(long, value_enum, value_name = "FLAVOUR", default_value = "off")]
+    pub nodes: Flavour,
+
+    /// Where kubeadm, kube-apiserver and etcd are, for nodes; without it, those on PATH or in
+    /// .tools/bin
+    #[arg(long, value_name = "DIR")]
+    pub node_tools: Option<PathBuf>,
+
     /// Append every exchange to this file, a JSON line each
     #[arg(long, value_name = "FILE")]
     pub traffic: Option<PathBuf>,
@@ -129,6 +139,12 @@ pub struct ImageFlags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnOff {
     On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Flavour {
+    Quick,
     Off,
 }
 

@@ -5,26 +5,37 @@ use std::sync::Arc;
 use capvco::cli::{Session, env};
 use capvco::fault::Fault as Classed;
 use capvco::report::Verdict;
+use capvco::sim::node::Nodes;
 use capvco::sim::{self, Pace, Sim, World, script, world};
 
-use crate::args::{CloudFlags, Faults, OnOff};
+use crate::args::{CloudFlags, Faults, Flavour, OnOff};
 use crate::exports::EnvFile;
 
 /// Runs the verb.
 pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dyn Classed>> {
     let mut file = EnvFile::awaited(flags.env_file.as_deref());
     let sim = start(&flags).await?;
+    let nodes = match flags.nodes {
+        Flavour::Quick => Some(Nodes::quick(&sim, flags.node_tools.as_deref()).await?),
+        Flavour::Off => None,
+    };
     let (portal, iam, token) = (sim.portal_url(), sim.iam_refresh_url(), sim.token());
-    let settings = [
+    let mut settings = vec![
         (env::PORTAL_URL, portal.as_str()),
         (env::IAM_REFRESH_URL, &iam),
         (env::CUSTOMER_ID, sim.customer()),
         (env::TOKEN, &token),
     ];
+    let etcd = nodes.as_ref().map(Nodes::etcd);
+    let keys = etcd.map(|etcd| etcd.folder.display().to_string()).unwrap_or_default();
+    if let Some(etcd) = etcd {
+        settings.extend([("E2E_ETCD", etcd.endpoint.as_str()), ("E2E_ETCD_KEYS", &keys)]);
+    }
     open_objectspaces(&sim, session).await?;
     file.hand_over(session, &settings)?;
     session.cancel.cancelled().await;
     drop(file);
+    drop(nodes);
     sim.stop().await;
     Ok(Verdict::Done)
 }

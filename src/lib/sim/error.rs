@@ -43,6 +43,9 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// Machines cannot become nodes.
+    #[error("machines cannot become nodes: {0}")]
+    Nodes(String),
     /// The client for imports cannot be made.
     #[error("cannot make the client that imports images")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -62,7 +65,7 @@ impl Classed for Error {
         match self {
             Self::Listen { .. } | Self::File { .. } => Class::Usage,
             Self::Yaml(error) => error.class(),
-            Self::Objectspace { .. } => Class::Refused,
+            Self::Objectspace { .. } | Self::Nodes(_) => Class::Refused,
             Self::Client(_) => Class::Bug,
         }
     }
@@ -70,6 +73,9 @@ impl Classed for Error {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Listen { .. } => vec!["port 0 lets the system choose a free one".into()],
+            Self::Nodes(_) => vec![
+                "`scripts/test-tools kube etcd` brings kubeadm, kube-apiserver and etcd".into(),
+            ],
             _ => Vec::new(),
         }
     }

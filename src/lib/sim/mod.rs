@@ -6,7 +6,7 @@
 //! answered 400 and recorded, so a wrong client cannot pass. Images really work: a create call
 //! asks HEAD and GET of the URL, an upload is spooled and hashed. So does S3: each objectspace is a
 //! versitygw of its own; and so do load balancers: each is a TCP proxy on a loopback address.
-//! What a machine's guest would do is for others to play: [`Sim::vm_events`].
+//! What a machine's guest would do is for others to play: [`Sim::vm_events`], as `node` does.
 //!
 //! What may enter: facts of the cloud that have an evidence tag, each switchable in [`Rules`]
 //! where the evidence is thin; scripted [`Fault`]s; nothing of the client. Invariants: one lock;
@@ -38,6 +38,7 @@ mod limits;
 pub mod machine;
 mod mask;
 pub mod network;
+pub mod node;
 pub mod objectspace;
 mod operations;
 mod pace;

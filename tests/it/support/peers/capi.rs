@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::super::program::Done;
 use super::kube::KubePlane;
-use super::{Peer, clean, get, port, run, tool};
+use super::{Peer, clean, get, leash, port, run, tool};
 
 /// A manager with what it serves.
 #[derive(Debug, Clone, Copy)]
@@ -106,10 +106,15 @@ pub struct Managers {
     pub bootstrap: Peer,
     /// Control planes.
     pub control_plane: Peer,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Managers {
+    /// Their folder goes with the run: for managers that are never dropped.
+    pub fn leave(&self) {
+        leash::clear(self.folder.path());
+    }
+
     /// Installs what they need, or leads what clusterctl has installed to them, and starts them;
     /// waits until they are ready and their webhooks answer.
     #[track_caller]
@@ -141,7 +146,7 @@ impl Managers {
         // Not before they answer: until then each write would be refused.
         plane.put(&led(&|objects| of_kind(objects, "WebhookConfiguration")));
         let [core, bootstrap, control_plane] = running.map(|(peer, _)| peer);
-        Self { core, bootstrap, control_plane, _folder: folder }
+        Self { core, bootstrap, control_plane, folder }
     }
 }
 

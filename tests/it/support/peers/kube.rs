@@ -84,14 +84,19 @@ impl KubePlane {
         static SHARED: OnceLock<KubePlane> = OnceLock::new();
         SHARED.get_or_init(|| {
             let plane = Self::start();
-            for folder in [plane.folder.path(), plane.tls.folder(), plane.etcd.folder()] {
-                leash::clear(folder);
-            }
+            plane.leave();
             plane.put(&capi::definitions());
             plane.put(&release::definitions());
             plane.put(&release::policies());
             plane
         })
+    }
+
+    /// Its folders go with the run: for one that is never dropped.
+    pub fn leave(&self) {
+        for folder in [self.folder.path(), self.tls.folder(), self.etcd.folder()] {
+            leash::clear(folder);
+        }
     }
 
     /// Where it is: `https://127.0.0.1:PORT`.

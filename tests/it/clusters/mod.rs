@@ -1,0 +1,7 @@
+//! Whole clusters: Cluster API's managers, ours, the embedded cloud, and machines that become
+//! nodes. What a person writes is applied, and the rest is waited for.
+
+mod base;
+mod spaces;
+mod stage;
+mod workers;
