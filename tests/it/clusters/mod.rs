@@ -2,6 +2,9 @@
 //! nodes. What a person writes is applied, and the rest is waited for.
 
 mod base;
+mod classy;
+mod moved;
+mod planes;
 mod spaces;
 mod stage;
 mod workers;

@@ -14,7 +14,7 @@ use kube::api::{
 use serde_json::{Value, json};
 
 use crate::support::cloud::cloud;
-use crate::support::peers::capi::Managers;
+use crate::support::peers::capi::{Clusterctl, Managers};
 use crate::support::peers::kube::KubePlane;
 use crate::support::peers::tool;
 use crate::support::program::capvco;
@@ -56,15 +56,28 @@ impl Management {
         Self { plane, managers }
     }
 
+    /// One of its own, on which `clusterctl init` was run. It stays until the run ends.
+    pub fn with_clusterctl(clusterctl: &Clusterctl, version: &str) -> &'static Self {
+        let plane = KubePlane::start().with_controller_manager();
+        Clusterctl::prepare(&plane);
+        let provider = format!("vco:{version}");
+        let kubeconfig = plane.kubeconfig();
+        clusterctl.run(&["init", "--infrastructure", &provider], Some(&kubeconfig)).expect(0);
+        let managers = Managers::start(&plane);
+        Box::leak(Box::new(Self { plane, managers }.left()))
+    }
+
     /// One for all tests of the run, each in a namespace of its own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Management> = OnceLock::new();
-        SHARED.get_or_init(|| {
-            let shared = Self::start();
-            shared.plane.leave();
-            shared.managers.leave();
-            shared
-        })
+        SHARED.get_or_init(|| Self::start().left())
+    }
+
+    /// It ends with the run, not before.
+    fn left(self) -> Self {
+        self.plane.leave();
+        self.managers.leave();
+        self
     }
 
     /// The objects of a kind in a namespace.
@@ -139,25 +152,66 @@ impl Stage {
     /// A namespace with credentials, a cloud whose machines become nodes, and our manager.
     pub async fn new(test: &str) -> Self {
         let management = tokio::task::spawn_blocking(Management::shared).await.unwrap();
+        Self::new_at(test, management).await
+    }
+
+    /// The same in another management cluster than that of all.
+    pub async fn new_at(test: &str, management: &'static Management) -> Self {
         let sim = Arc::new(cloud(test, World::small()).await);
         let tools = tool("kubeadm");
         let nodes = Arc::new(Nodes::quick(&sim, tools.parent()).await.unwrap());
-        Self::on(management, sim, nodes)
+        Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
     }
 
     /// Another namespace with a manager of its own, on the same cloud.
     pub fn beside(&self) -> Self {
-        Self::on(self.management, Arc::clone(&self.sim), Arc::clone(&self.nodes))
+        let namespace = self.management.plane.namespace();
+        let (sim, nodes) = (Arc::clone(&self.sim), Arc::clone(&self.nodes));
+        Self::on(self.management, namespace, sim, nodes).with_credentials()
     }
 
-    fn on(management: &'static Management, sim: Arc<Sim>, nodes: Arc<Nodes>) -> Self {
+    fn on(
+        management: &'static Management,
+        namespace: String,
+        sim: Arc<Sim>,
+        nodes: Arc<Nodes>,
+    ) -> Self {
         let before = sim.world(|world| world.inventory());
-        let namespace = management.plane.namespace();
         let ours = Ours::start(management, &namespace, &sim);
         let begun = Instant::now();
-        let stage = Self { management, namespace, _ours: ours, nodes, sim, before, begun };
-        stage.put(&[stage.secret("credentials", &json!({"token": stage.sim.token()}))]);
-        stage
+        Self { management, namespace, _ours: ours, nodes, sim, before, begun }
+    }
+
+    /// Gives our namespace what a cluster names as its credentials; a move takes them along.
+    fn with_credentials(self) -> Self {
+        let mut secret = self.secret("credentials", &json!({"token": self.sim.token()}));
+        secret["metadata"]["labels"] = json!({"clusterctl.cluster.x-k8s.io/move": ""});
+        self.put(&[secret]);
+        self
+    }
+
+    /// Waits for what `clusterctl move` asks of every machine: a node.
+    pub async fn can_move(&self) {
+        self.until("every machine has a node", async |stage| {
+            let all = stage.all("Machine").await;
+            all.iter().all(|machine| !machine["status"]["nodeRef"]["name"].is_null())
+        })
+        .await;
+    }
+
+    /// Moves our namespace to another management cluster, in which a manager of ours awaits it.
+    pub fn moved_to(&self, clusterctl: &Clusterctl, to: &'static Management) -> Self {
+        let namespace = self.namespace.clone();
+        to.plane.put(&[json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        })]);
+        let (from, target) = (self.management.plane.kubeconfig(), to.plane.kubeconfig());
+        let target = target.to_str().unwrap();
+        let args = ["move", "--to-kubeconfig", target, "-n", &namespace];
+        let moved = Self::on(to, namespace.clone(), Arc::clone(&self.sim), Arc::clone(&self.nodes));
+        clusterctl.run(&args, Some(&from)).expect(0);
+        moved.note("moved");
+        moved
     }
 
     fn secret(&self, name: &str, data: &Value) -> Value {
@@ -190,7 +244,16 @@ impl Stage {
     /// Applies the manifest of a base cluster.
     pub fn apply(&self, cluster: &str, wish: Wish) {
         self.put(&self.keys(cluster));
-        let mut text = include_str!("base.yaml").to_owned();
+        self.apply_text(&self.filled_as(include_str!("base.yaml"), cluster, wish));
+    }
+
+    /// A manifest with everything filled in, for one control plane and one worker.
+    pub fn filled(&self, text: &str, cluster: &str) -> String {
+        self.filled_as(text, cluster, Wish::default())
+    }
+
+    fn filled_as(&self, text: &str, cluster: &str, wish: Wish) -> String {
+        let mut text = text.to_owned();
         for (name, value) in [
             ("NAME", cluster),
             ("LOCATION", AT),
@@ -202,7 +265,7 @@ impl Stage {
         ] {
             text = text.replace(&format!("${{{name}}}"), value);
         }
-        self.apply_text(&text);
+        text
     }
 
     /// Applies a manifest as a person does.
