@@ -3,8 +3,10 @@
 
 mod base;
 mod classy;
+mod health;
 mod moved;
 mod planes;
 mod spaces;
 mod stage;
+mod version;
 mod workers;

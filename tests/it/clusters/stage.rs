@@ -349,6 +349,12 @@ impl Stage {
         .await;
     }
 
+    /// What the cloud holds now is what it shall hold in the end.
+    pub fn counted_from_now(mut self) -> Self {
+        self.before = self.sim.world(|world| world.inventory());
+        self
+    }
+
     /// The cloud holds what it held before the test.
     pub async fn nothing_left(&self) {
         assert!(self.all("VCOMachine").await.is_empty());

@@ -286,12 +286,25 @@ async fn served(client: &Client, spec: &Value) {
     let path = format!("/apis/{group}/{version}/{plural}?limit=1");
     for _ in 0..600 {
         let asked = axum::http::Request::get(&path).body(Vec::new()).unwrap();
-        if client.request_text(asked).await.is_ok() {
+        // What is served may be discovered a little later only, and managers end without it.
+        if client.request_text(asked).await.is_ok() && discovered(client, group, plural).await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{plural}.{group} is not served after half a minute");
+}
+
+/// Whether a kind is among those that the API server tells of in one list.
+async fn discovered(client: &Client, group: &str, plural: &str) -> bool {
+    let list = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let asked = axum::http::Request::get("/apis").header("Accept", list).body(Vec::new());
+    let Ok(told) = client.request::<Value>(asked.unwrap()).await else { return false };
+    let groups = told["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ours = groups.iter().filter(|one| one["metadata"]["name"] == group);
+    let versions = ours.flat_map(|one| one["versions"].as_array().into_iter().flatten());
+    let mut kinds = versions.flat_map(|one| one["resources"].as_array().into_iter().flatten());
+    kinds.any(|kind| kind["resource"] == plural)
 }
 
 fn text(value: &Value) -> &str {
