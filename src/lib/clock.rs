@@ -58,7 +58,7 @@ impl Clock for System {
     }
 
     fn unix(&self) -> f64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64())
+        unix()
     }
 
     fn sleep(&self, time: Duration) -> Sleep {
@@ -70,6 +70,12 @@ impl Clock for System {
 #[must_use]
 pub fn pause(time: Duration) -> Sleep {
     Box::pin(tokio::time::sleep(time))
+}
+
+/// Seconds since 1970 UTC, for the door too.
+#[must_use]
+pub fn unix() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
 /// A clock that moves only when told to.

@@ -3,6 +3,7 @@
 //! `make generate` (`CAPVCO_REGENERATE=1`) writes them; otherwise they are compared.
 
 mod kinds;
+mod metrics;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

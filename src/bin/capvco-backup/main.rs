@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let program = Program {
         name: "capvco-backup",
         pause: clock::pause,
+        unix: clock::unix,
         variables: Some("CAPVCO_BACKUP"),
         one_thread: true,
     };

@@ -12,8 +12,13 @@ use capvco::cli::{self, Program};
 use capvco::clock;
 
 fn main() -> ExitCode {
-    let program =
-        Program { name: "capvco-e2e", pause: clock::pause, variables: None, one_thread: false };
+    let program = Program {
+        name: "capvco-e2e",
+        pause: clock::pause,
+        unix: clock::unix,
+        variables: None,
+        one_thread: false,
+    };
     cli::run(program, |args: Args, session| async move {
         match args.verb {
             Verb::Cloud(args) => cloud::run(*args, &session).await,

@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     let program = Program {
         name: "capvco-imagepublish",
         pause: clock::pause,
+        unix: clock::unix,
         variables: None,
         one_thread: false,
     };

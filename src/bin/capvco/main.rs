@@ -11,8 +11,13 @@ use capvco::cli::{self, Program};
 use capvco::clock;
 
 fn main() -> ExitCode {
-    let program =
-        Program { name: "capvco", pause: clock::pause, variables: None, one_thread: false };
+    let program = Program {
+        name: "capvco",
+        pause: clock::pause,
+        unix: clock::unix,
+        variables: None,
+        one_thread: false,
+    };
     cli::run(program, |args: Args, session| async move {
         match args.verb {
             Verb::Manager(args) => manager::run(*args, &session).await,

@@ -2,15 +2,17 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use capvco::cli::args::{duration, time_limit};
-use capvco::cli::{Session, env};
+use capvco::cli::{LogFormat, Session, Talk, env, log};
 use capvco::clock::System;
 use capvco::fault::Fault;
 use capvco::manager::{self, Cloud, Election, RateLimit, Request, Times};
 use capvco::report::Verdict;
 use clap::{ArgAction, Args};
+use tracing::Level;
 
 /// The Lease's name, as controller-runtime's users know such names.
 const LEASE: &str = "capvco-manager";
@@ -98,15 +100,59 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     retry_for: Duration,
 
-    /// Say more: once for what is done, twice for every call
+    #[command(flatten)]
+    pub logs: LogArgs,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Args)]
+#[command(about = None, long_about = None)]
+pub struct LogArgs {
+    /// How to write logs
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    logging_format: LogFormat,
+
+    /// How much to log, as other managers have it: 0 what was done, 4 every call, 5 also what was
+    /// sent and received, secrets blanked
+    #[arg(long = "v", value_name = "N", default_value = "0", num_args = 0..=1)]
+    #[arg(default_missing_value = "4")]
+    level: u8,
+
+    /// The same as `--v 4`; twice: as `--v 5`
     #[arg(short, long, action = ArgAction::Count)]
-    pub verbose: u8,
+    verbose: u8,
+}
+
+impl LogArgs {
+    /// Who runs the manager wants to know what it does.
+    pub fn talk(&self) -> Talk {
+        let finest = match self.level {
+            0..=3 => Level::INFO,
+            4 => Level::DEBUG,
+            _ => Level::TRACE,
+        };
+        let logs = self.logging_format;
+        Talk { verbose: self.verbose, finest: Some(finest), logs, ..Talk::default() }
+    }
+}
+
+/// The dial of this program's logs, for the manager.
+struct Logs(log::Dial);
+
+impl manager::Loudness for Logs {
+    fn finest(&self) -> Level {
+        self.0.finest()
+    }
+
+    fn set_finest(&self, finest: Level) {
+        self.0.turn(finest);
+    }
 }
 
 /// A flag that says nothing usable.
 #[derive(Debug, thiserror::Error)]
 #[error("{flag} {text:?}: {why}")]
-struct BadFlag {
+pub struct BadFlag {
     flag: &'static str,
     text: String,
     why: String,
@@ -121,11 +167,12 @@ impl Fault for BadFlag {
 /// Runs the manager until a signal ends it.
 pub async fn run(args: ManagerArgs, session: &Session) -> Result<Verdict, Box<dyn Fault>> {
     let request = request(args)?;
-    manager::run(request, System::shared(), &session.cancel).await?;
+    let logs = Arc::new(Logs(session.log));
+    manager::run(request, System::shared(), logs, &session.cancel).await?;
     Ok(Verdict::Done)
 }
 
-fn request(args: ManagerArgs) -> Result<Request, BadFlag> {
+pub fn request(args: ManagerArgs) -> Result<Request, BadFlag> {
     let rate_limit = args.rate_limit.filter(|text| !text.is_empty()).map(|text| {
         text.parse::<RateLimit>().map_err(|e| BadFlag {
             flag: "--rate-limit",

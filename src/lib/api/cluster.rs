@@ -215,7 +215,7 @@ pub struct BackupBucket {
     #[x_kube(validation = Rule::new("self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')")
         .message("bucket must be lower-case letters, digits, - and ., beginning and ending with a letter or digit"))]
     pub bucket: String,
-    /// What the keys begin with.
+    /// What the keys begin with, such as `prod/`; `etcd/` if not given, as `capvco-backup` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub prefix: Option<String>,

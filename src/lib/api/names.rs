@@ -46,6 +46,8 @@ pub const SECRET_FINALIZER_PREFIX: &str = "infrastructure.cluster.x-k8s.io/vcocl
 
 /// Owns the statuses.
 pub const STATUS_MANAGER: &str = "capvco-status";
+/// Owns what statuses say of backups.
+pub const BACKUP_MANAGER: &str = "capvco-backup-status";
 /// Owns what is written back into specs: `providerID`, `controlPlaneEndpoint`, `cloudspaceId`.
 pub const IDENTITY_MANAGER: &str = "capvco-identity";
 /// Owns finalizers and annotations.

@@ -65,7 +65,8 @@ where
     /// How much to say, for [`super::Flags::talk`].
     #[must_use]
     pub fn talk(&self) -> Talk {
-        Talk { quiet: self.quiet, verbose: self.verbose, color: self.color }
+        let (quiet, verbose, color) = (self.quiet, self.verbose, self.color);
+        Talk { quiet, verbose, color, ..Talk::default() }
     }
 }
 
@@ -78,6 +79,20 @@ pub struct Talk {
     pub verbose: u8,
     /// When to use colours.
     pub color: Color,
+    /// The finest level that is logged, where it is not `verbose` alone that decides.
+    pub finest: Option<tracing::Level>,
+    /// How it is written.
+    pub logs: LogFormat,
+}
+
+/// How a program that runs for long writes what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 /// How to reach the cloud, and who we are there.

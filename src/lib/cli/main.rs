@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{CloudArgs, Color, Format, Talk};
+use super::args::{CloudArgs, Color, Format, LogFormat, Talk};
 use super::diagnose::{self, Label, Line};
 use super::progress::Screen;
 use super::terminal::{self, Terminal};
@@ -30,6 +30,8 @@ pub struct Program {
     pub name: &'static str,
     /// Lets time pass ([`crate::clock::pause`]): the door itself knows no clock.
     pub pause: fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Seconds since 1970 ([`crate::clock::unix`]), for logs that say when.
+    pub unix: fn() -> f64,
     /// Where every option has a variable: the beginning of their names, such as `CAPVCO_BACKUP`.
     pub variables: Option<&'static str>,
     /// Whether all that waits, waits in one thread, for a program that moves one stream: handing
@@ -55,6 +57,8 @@ pub struct Session {
     pub progress: Arc<dyn Progress>,
     /// `NAME/VERSION`, for calls to other machines.
     pub user_agent: String,
+    /// How much is logged.
+    pub log: log::Dial,
     screen: Arc<Screen>,
     terminal: Terminal,
 }
@@ -146,10 +150,13 @@ where
     // Before anything else can make a file.
     disk::keep_private();
     let talk = args.talk();
-    let terminal = Terminal::look(talk.color);
+    let terminal = match talk.logs {
+        LogFormat::Text => Terminal::look(talk.color),
+        LogFormat::Json => Terminal::look(talk.color).for_machines(program.unix),
+    };
     report_bugs(program.name, terminal);
     let screen = Arc::new(Screen::new(terminal, talk.quiet));
-    log::start(Arc::clone(&screen), talk.verbose);
+    let log = log::start(Arc::clone(&screen), talk);
     for text in &strange {
         screen.warn(text);
     }
@@ -159,6 +166,7 @@ where
         cancel: CancellationToken::new(),
         progress: Arc::clone(&screen) as Arc<dyn Progress>,
         user_agent: format!("{}/{VERSION}", program.name),
+        log,
         screen: Arc::clone(&screen),
         terminal,
     };
@@ -351,6 +359,7 @@ mod tests {
     const PROGRAM: Program = Program {
         name: "capvco-test",
         pause: |_| Box::pin(async {}),
+        unix: || 0.0,
         variables: None,
         one_thread: false,
     };
@@ -389,7 +398,7 @@ mod tests {
 
     #[test]
     fn every_end_has_its_exit_code() {
-        let terminal = Terminal { bars: false, width: None, color: false };
+        let terminal = Terminal { bars: false, width: None, color: false, json: None };
         let screen = Screen::new(terminal, true);
         assert_eq!(conclude(Ok(Ok(Verdict::LeftBehind)), &screen), 5);
         assert_eq!(conclude(Ok(Err(No(Class::Auth).into())), &screen), 3);

@@ -22,7 +22,7 @@ pub mod diagnose;
 pub mod env;
 pub mod exit;
 pub mod goflags;
-mod log;
+pub mod log;
 pub mod main;
 pub mod passphrase;
 pub mod print;
@@ -31,5 +31,5 @@ mod signals;
 mod terminal;
 mod variables;
 
-pub use args::{CloudArgs, Format, OutputArgs, Talk};
+pub use args::{CloudArgs, Format, LogFormat, OutputArgs, Talk};
 pub use main::{Flags, Program, Session, run};

@@ -9,8 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tracing::Level;
 
 use super::diagnose::{Label, Line, clean};
+use super::log;
 use super::terminal::Terminal;
 use crate::progress::{Progress, Step};
 use crate::report::size;
@@ -75,6 +77,11 @@ impl Screen {
         for item in items.iter().flat_map(|items| items.values()) {
             item.bar.tick();
         }
+    }
+
+    /// What tells the time, where JSON alone is to be written.
+    pub(super) fn json(&self) -> Option<fn() -> f64> {
+        self.terminal.json
     }
 
     /// Writes labelled lines above the bars.
@@ -154,8 +161,12 @@ impl Progress for Screen {
     }
 
     fn say(&self, line: &str) {
-        if self.mode != Mode::Quiet {
-            self.line(&clean(line));
+        if self.mode == Mode::Quiet {
+            return;
+        }
+        match self.terminal.json {
+            Some(now) => self.line(&log::object(now(), Level::INFO, line, serde_json::Map::new())),
+            None => self.line(&clean(line)),
         }
     }
 
@@ -221,7 +232,7 @@ mod tests {
 
     fn screen(mode: Mode) -> (Screen, Written) {
         let written = Written::default();
-        let terminal = Terminal { bars: false, width: None, color: false };
+        let terminal = Terminal { bars: false, width: None, color: false, json: None };
         (Screen::with(terminal, mode, Box::new(written.clone())), written)
     }
 

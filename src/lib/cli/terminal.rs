@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
+use tracing::Level;
 
 use super::args::Color;
 use super::diagnose::{Label, Line, clean};
-use super::env;
+use super::{env, log};
 
 /// What is known about the place where the program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Terminal {
     /// stderr is a terminal that can redraw lines.
     pub(super) bars: bool,
@@ -18,6 +19,8 @@ pub(super) struct Terminal {
     pub(super) width: Option<u16>,
     /// Colours on stderr.
     pub(super) color: bool,
+    /// Where stderr is to hold JSON alone: what tells the time, in seconds since 1970.
+    pub(super) json: Option<fn() -> f64>,
 }
 
 impl Terminal {
@@ -31,11 +34,26 @@ impl Terminal {
             bars: terminal && !dumb,
             width: size.map(|(width, _)| width.0),
             color: has_color(color, no_color, terminal && !dumb),
+            json: None,
         }
     }
 
-    /// `error: …` with its label in the label's colour.
+    /// The same for JSON alone: without bars and colours.
+    pub(super) fn for_machines(self, unix: fn() -> f64) -> Self {
+        Self { bars: false, color: false, json: Some(unix), ..self }
+    }
+
+    /// `error: …` with its label in the label's colour; or an object.
     pub(super) fn styled(self, line: &Line) -> String {
+        if let Some(now) = self.json {
+            let (level, text) = match line.label {
+                Label::Error => (Level::ERROR, line.text.clone()),
+                Label::CausedBy => (Level::ERROR, format!("caused by: {}", line.text)),
+                Label::Warning => (Level::WARN, line.text.clone()),
+                Label::Hint => (Level::INFO, format!("hint: {}", line.text)),
+            };
+            return log::object(now(), level, &text, serde_json::Map::new());
+        }
         let (word, text) = (line.label.word(), clean(&line.text));
         if !self.color {
             return format!("{word}: {text}");
@@ -116,7 +134,7 @@ mod tests {
     #[test]
     fn labels_are_coloured_and_texts_are_not() {
         let line = Line::new(Label::Hint, "try\u{7} again");
-        let plain = Terminal { bars: false, width: None, color: false };
+        let plain = Terminal { bars: false, width: None, color: false, json: None };
         assert_eq!(plain.styled(&line), "hint: try  again");
         let coloured = Terminal { color: true, ..plain }.styled(&line);
         assert_eq!(coloured, "\u{1b}[1;36mhint:\u{1b}[0m try  again");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::error::Error;
 use super::watch::Seen;
-use crate::api::names::{IDENTITY_MANAGER, METADATA_MANAGER, STATUS_MANAGER};
+use crate::api::names::{BACKUP_MANAGER, IDENTITY_MANAGER, METADATA_MANAGER, STATUS_MANAGER};
 
 /// Applies `fields` to the object's spec, as the owner of what identifies things in the cloud.
 ///
@@ -33,6 +33,17 @@ pub async fn status<K: Seen>(api: &Api<K>, object: &K, status: &Value) -> Result
     let params = PatchParams::apply(STATUS_MANAGER).force();
     let written = api.patch_status(&object.name_any(), &params, &Patch::Apply(&body)).await;
     written.map_err(|source| Error::api(format!("write the status of {}", name(object)), source))
+}
+
+/// Applies what is said of backups to a status: the rest of it is none of its business.
+///
+/// # Errors
+/// The API server refuses; not found if the object is gone.
+pub async fn backup_status<K: Seen>(api: &Api<K>, object: &K, status: &Value) -> Result<K, Error> {
+    let body = body(object, "status", status);
+    let params = PatchParams::apply(BACKUP_MANAGER).force();
+    let written = api.patch_status(&object.name_any(), &params, &Patch::Apply(&body)).await;
+    written.map_err(|source| Error::api(format!("say the backups of {}", name(object)), source))
 }
 
 fn body<K: Seen>(object: &K, part: &str, value: &Value) -> Value {

@@ -25,6 +25,8 @@ use crate::clock::Clock;
 pub struct Queues {
     /// Of `VCOCluster`s.
     pub clusters: Queue,
+    /// Of `VCOCluster`s whose backups are looked for.
+    pub backups: Queue,
     /// Of `VCOMachine`s.
     pub machines: Queue,
     /// Of `VCOMachineTemplate`s.
@@ -103,7 +105,12 @@ impl Context {
             survey: Survey::new(Arc::clone(&clock)),
             memory: Memory::default(),
             clusters_memory: super::cluster::memory::Memory::default(),
-            queues: Queues { clusters: queue(), machines: queue(), templates: queue() },
+            queues: Queues {
+                clusters: queue(),
+                backups: queue(),
+                machines: queue(),
+                templates: queue(),
+            },
             began: OnceLock::new(),
             client,
             request,

@@ -44,6 +44,10 @@ impl Events {
         action: &str,
         note: String,
     ) {
+        match type_ {
+            EventType::Normal => tracing::info!(reason, "{note}"),
+            EventType::Warning => tracing::warn!(reason, "{note}"),
+        }
         // Longer notes are refused (events.k8s.io/v1).
         let note = note.chars().take(1000).collect();
         let event = Event {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, header};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
 use super::metrics::Metrics;
 
@@ -41,13 +42,59 @@ pub fn health(state: Arc<Health>) -> Router {
         .with_state(state)
 }
 
-/// `/metrics`.
-pub fn diagnostics(metrics: Arc<Metrics>) -> Router {
+/// How much is logged, and the way to change that.
+pub trait Loudness: Send + Sync {
+    /// The finest level that is logged.
+    fn finest(&self) -> Level;
+
+    /// Logs this level and coarser ones from now on.
+    fn set_finest(&self, finest: Level);
+}
+
+/// `/metrics`, and the level of the logs: whoever gets here may read it. Only who comes from the
+/// same machine (in a pod: through `kubectl port-forward` or `exec`, which the API server allows
+/// or not) may change it, because the finer levels cost time and show names and addresses.
+pub fn diagnostics(metrics: Arc<Metrics>, logs: Arc<dyn Loudness>) -> Router {
     let show = |State(metrics): State<Arc<Metrics>>| async move {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         ([(header::CONTENT_TYPE, kind)], metrics.text())
     };
-    Router::new().route("/metrics", get(show)).with_state(metrics)
+    let level = get(level).put(set_level).with_state(logs);
+    Router::new().route("/metrics", get(show)).with_state(metrics).route("/log-level", level)
+}
+
+async fn level(State(logs): State<Arc<dyn Loudness>>) -> String {
+    format!("{}\n", logs.finest().as_str().to_ascii_lowercase())
+}
+
+async fn set_level(
+    State(logs): State<Arc<dyn Loudness>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    wanted: String,
+) -> (StatusCode, String) {
+    if !from.ip().to_canonical().is_loopback() {
+        let why = "the level is changed from the machine itself: use kubectl port-forward\n";
+        return (StatusCode::FORBIDDEN, why.to_owned());
+    }
+    let Some(finest) = named(wanted.trim()) else {
+        let why = "write one of error, warn, info, debug and trace\n";
+        return (StatusCode::BAD_REQUEST, why.to_owned());
+    };
+    logs.set_finest(finest);
+    tracing::warn!(finest = wanted.trim(), "the level of the logs was changed");
+    (StatusCode::OK, format!("{}\n", wanted.trim()))
+}
+
+/// The level of this name.
+fn named(text: &str) -> Option<Level> {
+    Some(match text {
+        "error" => Level::ERROR,
+        "warn" => Level::WARN,
+        "info" => Level::INFO,
+        "debug" => Level::DEBUG,
+        "trace" => Level::TRACE,
+        _ => return None,
+    })
 }
 
 /// Binds the address, so that a port that is taken is known before anything is started.
@@ -60,6 +107,7 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Serves until it is stopped.
 pub async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) {
+    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
     tokio::select! {
         served = axum::serve(listener, routes).into_future() => {
             if let Err(error) = served {
@@ -67,5 +115,41 @@ pub async fn serve(listener: TcpListener, routes: Router, stop: CancellationToke
             }
         }
         () = stop.cancelled() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    struct Dial(Mutex<Level>);
+
+    impl Loudness for Dial {
+        fn finest(&self) -> Level {
+            *self.0.lock().unwrap()
+        }
+
+        fn set_finest(&self, finest: Level) {
+            *self.0.lock().unwrap() = finest;
+        }
+    }
+
+    #[tokio::test]
+    async fn the_level_is_changed_from_the_machine_itself_and_by_name() {
+        for (from, wanted, status, level) in [
+            ("127.0.0.1:9", "debug\n", StatusCode::OK, Level::DEBUG),
+            ("[::1]:9", "trace", StatusCode::OK, Level::TRACE),
+            ("[::ffff:127.0.0.1]:9", "error", StatusCode::OK, Level::ERROR),
+            ("10.0.0.1:9", "debug", StatusCode::FORBIDDEN, Level::INFO),
+            ("127.0.0.1:9", "loud", StatusCode::BAD_REQUEST, Level::INFO),
+        ] {
+            let dial = Arc::new(Dial(Mutex::new(Level::INFO)));
+            let state = State(Arc::clone(&dial) as Arc<dyn Loudness>);
+            let from = ConnectInfo(from.parse().unwrap());
+            let (answer, _) = set_level(state, from, wanted.to_owned()).await;
+            assert_eq!((answer, dial.finest()), (status, level), "{from:?} {wanted}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The manager: what Cluster API asks of an infrastructure provider, done.
 //!
-//! **May enter:** the ground, `vco`, `resolve`, `template`, `api`. `kube::Client` only where
+//! **May enter:** the ground, `vco`, `resolve`, `template`, `api`; `s3` and `snapshot` where the
+//! newest backup is looked for. `kube::Client` only where
 //! objects are read, written or watched. **To add a kind:** a folder with `observe`, `plan`,
 //! `act`, `status`; a [`controller::Controller`]; a store and a watch here.
 //!
@@ -47,12 +48,15 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
+pub use http::Loudness;
 pub use lease::Times;
+pub use metrics::sample as sample_of_metrics;
 pub use request::{Cloud, Election, Request};
 
 pub use crate::vco::RateLimit;
 
 use cluster::Clusters;
+use cluster::backup::Backups;
 use context::{Context, Stores};
 use controller::work;
 use http::Health;
@@ -95,6 +99,7 @@ struct Writers {
 pub async fn run(
     request: Request,
     clock: Arc<dyn Clock>,
+    logs: Arc<dyn Loudness>,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
     let client = connect(&request).await?;
@@ -102,7 +107,7 @@ pub async fn run(
     let mut servers = JoinSet::new();
     for (address, routes) in [
         (request.health, http::health(Arc::clone(&health))),
-        (request.diagnostics, http::diagnostics(Arc::clone(&metrics))),
+        (request.diagnostics, http::diagnostics(Arc::clone(&metrics), logs)),
     ] {
         let Some(address) = address else { continue };
         let listener = http::bind(address).await.map_err(|source| Error::Setup {
@@ -161,6 +166,7 @@ async fn lead(
     context.begin();
     let mut workers = JoinSet::new();
     workers.spawn(work::<Clusters>(Arc::clone(context), stop.clone()));
+    workers.spawn(work::<Backups>(Arc::clone(context), stop.clone()));
     workers.spawn(work::<Machines>(Arc::clone(context), stop.clone()));
     workers.spawn(work::<Templates>(Arc::clone(context), stop.clone()));
     let ended = async {
@@ -322,6 +328,7 @@ fn network_of(context: &Context, namespace: &str, cluster: &str) {
 /// The cluster itself, and its machines.
 fn vco_cluster_changed(context: &Context, cluster: &VCOCluster) {
     add(&context.queues.clusters, cluster);
+    add(&context.queues.backups, cluster);
     let namespace = cluster.namespace().unwrap_or_default();
     if let Some(name) = label(&cluster.metadata, CLUSTER_NAME_LABEL) {
         machines_of(context, &namespace, name);
@@ -339,9 +346,20 @@ fn vco_machine_changed(context: &Context, machine: &VCOMachine) {
 
 /// Who uses a Secret that has changed looks again.
 fn secret_changed(context: &Context, secret: &Key, version: Option<&str>) {
+    let here =
+        |cluster: &VCOCluster| cluster.metadata.namespace.as_deref() == Some(&secret.namespace);
+    let reads_backups = |cluster: &VCOCluster| {
+        let named = cluster.spec.backup.as_ref().map(|backup| &backup.secret_ref.name);
+        here(cluster) && named == Some(&secret.name)
+    };
+    for cluster in context.vco_clusters.find(reads_backups) {
+        if let Some(uid) = cluster.uid() {
+            context.clusters_memory.note(&uid, |facts| facts.backup = None);
+        }
+        add(&context.queues.backups, &*cluster);
+    }
     let concerned = |cluster: &VCOCluster| {
-        cluster.metadata.namespace.as_deref() == Some(&secret.namespace)
-            && cluster.spec.credential_secret_ref.name == secret.name
+        here(cluster) && cluster.spec.credential_secret_ref.name == secret.name
     };
     let users = context.vco_clusters.find(concerned);
     if users.is_empty() {

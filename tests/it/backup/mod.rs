@@ -15,5 +15,5 @@ mod prune;
 mod rekey;
 mod restore;
 mod settings;
-mod snapshot;
+pub mod snapshot;
 mod verify;

@@ -20,8 +20,8 @@ use super::kubewire::KubeWire;
 use super::stage::{AT, Manager, Stage, condition, is_provisioned};
 
 /// The third of the manager's own times is how long lists may run behind here: `LAG` at most.
-const FLAGS: &str = "--sync-period 5s --cloud-write-timeout 2s --cloud-lag 4s --retry-for 10s \
-                     --rate-limit off";
+const FLAGS: &str = "--diagnostics-address= -vv --sync-period 5s --cloud-write-timeout 2s \
+                     --cloud-lag 4s --retry-for 10s --rate-limit off";
 /// How long lists run behind where they do.
 const LAG: Duration = Duration::from_secs(2);
 /// Longer than a journey waits for anything.

@@ -3,6 +3,9 @@
 //! scenarios are the whole.
 
 mod alone;
+mod backups;
 mod faults;
 mod kubewire;
+mod logs;
+mod pages;
 mod stage;

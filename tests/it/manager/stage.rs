@@ -53,7 +53,7 @@ impl Manager {
         said: Arc<Mutex<String>>,
     ) -> Self {
         let mut manager = capvco()
-            .words("manager --health-addr= --diagnostics-address= -vv")
+            .words("manager --health-addr=")
             .words(flags)
             .words("--namespace")
             .arg(namespace)
@@ -110,9 +110,14 @@ impl Stage {
 
     /// Starts a manager where none runs.
     pub fn start(&mut self) {
+        self.start_with("--diagnostics-address= -vv");
+    }
+
+    /// The same with flags of the test's own.
+    pub fn start_with(&mut self, flags: &str) {
         let (kubeconfig, said) = (self.plane.kubeconfig(), Arc::clone(&self.said));
-        let flags = "--sync-period 5s";
-        let manager = Manager::start(&kubeconfig, &self.namespace, &self.sim, flags, said);
+        let flags = format!("--sync-period 5s {flags}");
+        let manager = Manager::start(&kubeconfig, &self.namespace, &self.sim, &flags, said);
         self.manager = Some(manager);
     }
 

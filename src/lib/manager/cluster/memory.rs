@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::api::cluster::BackupSpec;
 use crate::manager::doubt::Tried;
 
 /// A look at the cloud that found everything in order.
@@ -17,6 +18,15 @@ pub struct Settled {
     pub members: BTreeSet<String>,
 }
 
+/// A look for backups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: Duration,
+    /// Where.
+    pub of: BackupSpec,
+}
+
 /// What is known of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -26,6 +36,8 @@ pub struct Facts {
     pub held: bool,
     /// What was tried for it.
     pub tried: Tried,
+    /// The last look for its backups.
+    pub backup: Option<Look>,
 }
 
 /// What is known of all clusters.

@@ -2,6 +2,7 @@
 //!
 //! `observe` looks at the cloud, `plan` decides the next step, `act` carries it out, `status` says
 //! what is so; `members` knows who belongs into the pool before the API; `delete` is the way back.
+//! `backup` says, apart from all that, how old the newest backup is.
 //!
 //! **Invariants:** nothing is made before the cluster is claimed (finalizer, and the random id that
 //! is part of every name and mark); a cloudspace that was adopted, and whatever in it carries no
@@ -9,6 +10,7 @@
 //! the pool; the pool is never emptied.
 
 mod act;
+pub mod backup;
 mod delete;
 mod members;
 pub mod memory;
@@ -275,13 +277,14 @@ async fn write(
     cluster: &VCOCluster,
     status: &VCOClusterStatus,
 ) -> Result<(), Error> {
-    let mut before = cluster.status.clone().unwrap_or_default();
+    let status = backup::without(status);
+    let mut before = backup::without(&cluster.status.clone().unwrap_or_default());
     before.conditions = sorted(before.conditions);
-    if before == *status {
+    if before == status {
         return Ok(());
     }
     let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());
-    let body = serde_json::to_value(status).unwrap_or(Value::Null);
+    let body = serde_json::to_value(&status).unwrap_or(Value::Null);
     match apply::status(&api, cluster, &body).await {
         Ok(written) => {
             context.vco_clusters.wrote(written);
