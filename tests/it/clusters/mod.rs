@@ -5,6 +5,7 @@ mod base;
 mod classy;
 mod health;
 mod moved;
+mod pauses;
 mod planes;
 mod spaces;
 mod stage;

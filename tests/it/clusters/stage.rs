@@ -141,7 +141,7 @@ impl Drop for Ours {
 pub struct Stage {
     pub management: &'static Management,
     pub namespace: String,
-    _ours: Ours,
+    ours: Option<Ours>,
     pub nodes: Arc<Nodes>,
     pub sim: Arc<Sim>,
     before: Value,
@@ -179,7 +179,13 @@ impl Stage {
         let before = sim.world(|world| world.inventory());
         let ours = Ours::start(management, &namespace, &sim);
         let begun = Instant::now();
-        Self { management, namespace, _ours: ours, nodes, sim, before, begun }
+        Self { management, namespace, ours: Some(ours), nodes, sim, before, begun }
+    }
+
+    /// Kills our manager, as a node that dies does, and starts another.
+    pub fn restart(&mut self) {
+        self.ours = None;
+        self.ours = Some(Ours::start(self.management, &self.namespace, &self.sim));
     }
 
     /// Gives our namespace what a cluster names as its credentials; a move takes them along.
