@@ -96,3 +96,15 @@ impl Fault for Error {
         }
     }
 }
+
+/// What was read of the cloud; none if it is not there.
+///
+/// # Errors
+/// Any other failure: nothing is known then.
+pub fn found<T>(read: Result<T, crate::vco::Error>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.class() == Class::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

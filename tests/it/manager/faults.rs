@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use capvco::sim::disk::record::Disk;
+use capvco::sim::machine::record::Vm;
 use capvco::sim::{Sim, World};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -19,9 +21,9 @@ use tokio::sync::Semaphore;
 use super::kubewire::KubeWire;
 use super::stage::{AT, Manager, Stage, condition, is_provisioned};
 
-/// The third of the manager's own times is how long lists may run behind here: `LAG` at most.
-const FLAGS: &str = "--diagnostics-address= -vv --sync-period 5s --cloud-write-timeout 2s \
-                     --cloud-lag 4s --retry-for 10s --rate-limit off";
+/// `--cloud-lag` is how long lists may run behind here: [`LAG`] at most.
+pub const FLAGS: &str = "--diagnostics-address= -vv --sync-period 5s --cloud-write-timeout 2s \
+                         --cloud-lag 4s --retry-for 10s --rate-limit off";
 /// How long lists run behind where they do.
 const LAG: Duration = Duration::from_secs(2);
 /// Longer than a journey waits for anything.
@@ -44,14 +46,19 @@ enum Mishap {
     KilledUnwritten,
     /// The lists of the cloud run behind.
     Stale,
+    /// The location is in error.
+    Away,
 }
 
-const MISHAPS: [Mishap; 15] = [
+const MISHAPS: [Mishap; 21] = [
     Mishap::KilledBefore,
     Mishap::KilledAfter,
     Mishap::KilledUnseen,
     Mishap::KilledUnwritten,
     Mishap::Stale,
+    Mishap::Away,
+    Mishap::Answer("404"),
+    Mishap::Answer("409"),
     Mishap::Answer("429"),
     Mishap::Answer("500"),
     Mishap::Answer("500-after"),
@@ -59,7 +66,10 @@ const MISHAPS: [Mishap; 15] = [
     Mishap::Answer("503-after"),
     Mishap::Answer("hang"),
     Mishap::Answer("hang-after"),
+    Mishap::Answer("kill-after"),
     Mishap::Answer("lost-reply"),
+    Mishap::Answer("cut-json"),
+    Mishap::Answer("nulls"),
     Mishap::Answer("success-false"),
     Mishap::Answer("html-400"),
 ];
@@ -78,7 +88,7 @@ impl Mishap {
             Self::Answer(kind) => kind,
             Self::KilledBefore => "hang",
             Self::KilledAfter | Self::KilledUnseen => "hang-after",
-            Self::KilledUnwritten | Self::Stale => "slow:400",
+            Self::KilledUnwritten | Self::Stale | Self::Away => "slow:400",
         }
     }
 }
@@ -103,7 +113,7 @@ impl Case {
 async fn no_mishap_leaves_anything_double_broken_or_behind() {
     let begun = Instant::now();
     let whole = std::env::var("CAPVCO_FAULTS").is_ok_and(|wanted| wanted == "all");
-    let seed = std::env::var("CAPVCO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = seed();
     let calls = calls().await;
     assert!(calls.len() > 20, "{calls:?}");
     let mut draw = Draw(seed);
@@ -129,6 +139,34 @@ async fn no_mishap_leaves_anything_double_broken_or_behind() {
         begun.elapsed().as_secs_f64()
     ));
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_twice_goes_with_its_machine() {
+    let (stage, said) = (stage("faults-twice", 0).await, Arc::default());
+    let _manager = manager(&stage, &stage.plane.kubeconfig(), &said);
+    stage.cluster("c", json!({})).await;
+    let cluster = stage.provisioned("c").await;
+    let disks = json!([{"name": "etcd", "sizeGiB": 10}]);
+    stage.machine("c", "c-1", true, json!({"dataDisks": disks})).await;
+    stage.until("VCOMachine", "c-1", is_provisioned).await;
+    // As a create call does that was carried out long after everybody had given it up.
+    let space = cluster["spec"]["cloudspaceId"].as_str().unwrap();
+    stage.sim.world(|world| {
+        let vm = world.cloudspace(space).unwrap().vms[0].clone();
+        let second = Vm { vm_id: 0, private_ip: String::new(), nics: Vec::new(), ..vm };
+        world.add_vm_to(space, second);
+        let ours = |disk: &&Disk| disk.description.starts_with("capvco/");
+        let disk = world.site(AT).disks.iter().find(ours).unwrap().clone();
+        let second = Disk { disk_id: 0, vm_id: 0, status: "CREATED".into(), ..disk };
+        world.site(AT).add_disk(second);
+    });
+    stage.all_gone("c", &["c-1"]).await;
+}
+
+/// What chance begins with.
+pub fn seed() -> u64 {
+    std::env::var("CAPVCO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
 /// Every changing call of a journey in which nothing goes wrong.
@@ -206,6 +244,7 @@ async fn run(number: usize, case: &Case, said: &Arc<Mutex<String>>) {
     let took = begun.elapsed().as_secs_f64();
     if std::env::var_os("CAPVCO_FAULTS_TIMES").is_some() {
         say(&format!("{took:6.1} s {}", case.name()));
+        std::fs::write(log_of(&case.name()), &*said.lock().unwrap()).unwrap();
     }
 }
 
@@ -238,8 +277,12 @@ async fn cause(
             wire.open(true);
             restart(running);
         }
-        Mishap::Stale => {
-            stage.sim.fault("*=stale-list*inf".parse().unwrap());
+        Mishap::Stale | Mishap::Away => {
+            let (at, kind) = match mishap {
+                Mishap::Stale => (String::new(), "stale-list"),
+                _ => (format!("@{AT}"), "location-error"),
+            };
+            stage.sim.fault(format!("*{at}={kind}*inf").parse().unwrap());
             tokio::time::sleep(LAG).await;
             stage.sim.no_faults();
         }
@@ -293,23 +336,27 @@ async fn journey(stage: &Stage) {
         ready(object) && members == 2
     };
     stage.until("VCOCluster", "c", whole).await;
-    until_single(stage).await;
+    let wanted = [("vms", 3), ("disks", 1), ("pools", 1), ("balancers", 1), ("groups", 1)];
+    until_counted(stage, wanted.into(), Duration::from_secs(20)).await;
     stage.delete("VCOMachine", "c-2").await;
     stage.until_gone("VCOMachine", "c-2").await;
     stage.all_gone("c", &["c-1", "w-1"]).await;
 }
 
-/// Waits until there is one object a mark: a second one may be there for a moment.
-async fn until_single(stage: &Stage) {
-    let wanted: HashMap<&str, usize> =
-        [("vms", 3), ("disks", 1), ("pools", 1), ("balancers", 1), ("groups", 1)].into();
-    let begun = Instant::now();
+/// Waits until there is one cloudspace with so many things of each kind: a second one may be there
+/// for a moment.
+pub async fn until_counted(
+    stage: &Stage,
+    wanted: HashMap<&'static str, usize>,
+    patience: Duration,
+) {
+    let (begun, wanted) = (Instant::now(), (1, wanted));
     loop {
         let found = stage.sim.world(|world| things(&world.inventory()));
-        if found == (1, wanted.clone()) {
+        if found == wanted {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "not one a mark: {found:?}");
+        assert!(begun.elapsed() < patience, "not one a mark: {found:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -331,16 +378,24 @@ fn things(inventory: &Value) -> (usize, HashMap<&'static str, usize>) {
     (spaces.len(), found)
 }
 
-fn say(line: &str) {
+/// The end of what managers said.
+pub fn said_by(said: &Mutex<String>) -> String {
+    let said = said.lock().unwrap();
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("warning")).collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+pub fn say(line: &str) {
     // Around the test runner, which keeps what a good test says to itself.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Numbers that are the same for the same seed (`SplitMix64`).
-struct Draw(u64);
+pub struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
+    /// A number below this one.
+    pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

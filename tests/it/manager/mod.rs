@@ -9,3 +9,4 @@ mod kubewire;
 mod logs;
 mod pages;
 mod stage;
+mod storm;

@@ -7,7 +7,7 @@ use crate::api::VCOCluster;
 use crate::fault::{Class, Fault as _};
 use crate::id::{CloudspaceId, Location};
 use crate::manager::doubt::Doubt;
-use crate::manager::error::Error;
+use crate::manager::error::{Error, found};
 use crate::manager::mark::ClusterId;
 use crate::vco::{Cloudspace, Customer, LoadBalancer, NewCloudspace, ServerPool};
 
@@ -112,7 +112,8 @@ pub async fn pools(
     let mut pools = Vec::new();
     for listed in customer.server_pools(space).await? {
         if listed.name.as_deref() == Some(&id.name("api")) {
-            pools.push(customer.server_pool(space, &listed.id).await?);
+            // A list that runs behind shows what is gone.
+            pools.extend(found(customer.server_pool(space, &listed.id).await)?);
         }
     }
     Ok(pools)
@@ -127,7 +128,7 @@ pub async fn balancers(
     let mut balancers = Vec::new();
     for listed in customer.load_balancers(space).await? {
         if listed.name.as_deref() == Some(&id.name("api")) {
-            balancers.push(customer.load_balancer(space, &listed.id).await?);
+            balancers.extend(found(customer.load_balancer(space, &listed.id).await)?);
         }
     }
     Ok(balancers)

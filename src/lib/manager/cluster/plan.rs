@@ -374,3 +374,94 @@ fn network(cluster: &VCOCluster, seen: &Seen) -> NetworkStatus {
     }
     network
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn cluster(endpoint: bool) -> VCOCluster {
+        let mut object = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "VCOCluster",
+            "metadata": {"name": "c", "namespace": "n"},
+            "spec": {
+                "location": "be-1", "cloudspaceId": "YmU6MQ",
+                "credentialSecretRef": {"name": "s"},
+            },
+        });
+        if endpoint {
+            object["spec"]["controlPlaneEndpoint"] = json!({"host": "1.2.3.4", "port": 6443});
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn seen(pools: &[&str], balancers: &[&str]) -> Seen {
+        let space = json!({
+            "cloudspace_id": "YmU6MQ", "status": "DEPLOYED", "external_network_ip": "1.2.3.4",
+        });
+        let pool =
+            |id: &&str| ServerPool::read(&json!({"serverpool_id": id, "hosts": []})).unwrap();
+        let balancer = |id: &&str| {
+            let back = json!({"serverpool_id": "p1", "target_port": 6443});
+            LoadBalancer::read(&json!({"loadbalancer_id": id, "back_end": back})).unwrap()
+        };
+        Seen {
+            space: Space::Found(Cloudspace::read(&space).unwrap()),
+            pools: pools.iter().map(pool).collect(),
+            balancers: balancers.iter().map(balancer).collect(),
+            change: Change::default(),
+        }
+    }
+
+    /// What the plan does, in one word, and whether it comes back by itself.
+    fn does(seen: &Seen, doubt: &Doubt) -> (&'static str, bool) {
+        let id = "0123456789abcdef".parse().unwrap();
+        let plan = plan(&cluster(true), Some(&id), true, seen, doubt);
+        let word = match plan.action {
+            None => "nothing",
+            Some(Action::CreateSpace(_)) => "make the cloudspace",
+            Some(Action::CreatePool(_)) => "make the pool",
+            Some(Action::CreateBalancer(..)) => "make the balancer",
+            Some(Action::DropPool(..)) => "drop a pool",
+            Some(Action::DropBalancer(..)) => "drop a balancer",
+            Some(_) => "something else",
+        };
+        (word, matches!(plan.step, Step::After(_)))
+    }
+
+    fn doubt(of: &str) -> Doubt {
+        let lag = Duration::from_secs(30);
+        let mut tried = crate::manager::doubt::Tried::default();
+        tried.claim();
+        if !of.is_empty() {
+            tried.note(of, &Ok(()), Duration::from_secs(100));
+        }
+        Doubt { tried, began: Duration::ZERO, now: Duration::from_secs(101), lag }
+    }
+
+    #[test]
+    fn nothing_is_made_twice_while_lists_may_run_behind() {
+        for (pools, balancers, of, word, waits) in [
+            (&[][..], &[][..], "", "make the pool", false),
+            (&[], &[], POOL, "nothing", true),
+            (&[], &[], BALANCER, "make the pool", false),
+            (&["p1"], &[], "", "make the balancer", false),
+            (&["p1"], &[], POOL, "make the balancer", false),
+            (&["p1"], &[], BALANCER, "nothing", true),
+            (&["p1"], &["b1"], BALANCER, "nothing", false),
+        ] {
+            let done = does(&seen(pools, balancers), &doubt(of));
+            assert_eq!(done, (word, waits), "{pools:?} {balancers:?} {of}");
+        }
+        let none = Seen::default();
+        assert_eq!(does(&none, &doubt(SPACE)), ("nothing", true));
+    }
+
+    #[test]
+    fn what_is_there_twice_all_the_same_goes() {
+        let none = doubt("");
+        assert_eq!(does(&seen(&["p1", "p2"], &["b1", "b2"]), &none).0, "drop a balancer");
+        assert_eq!(does(&seen(&["p1", "p2"], &["b1"]), &none).0, "drop a pool");
+        assert_eq!(does(&seen(&["p1"], &["b1"]), &none).0, "nothing");
+    }
+}

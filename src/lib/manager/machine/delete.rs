@@ -16,7 +16,7 @@ use crate::api::contract::annotation;
 use crate::api::names::{ABANDON_ANNOTATION, MACHINE_FINALIZER};
 use crate::manager::apply;
 use crate::manager::context::Context;
-use crate::manager::error::Error;
+use crate::manager::error::{Error, found};
 use crate::manager::mark::ClusterId;
 use crate::manager::step::Step;
 use crate::manager::tenant::{NoTenant, Tenant};
@@ -48,7 +48,10 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
     };
     let vms = context.survey.vms(&tenant, &site.cloudspace_id, Duration::ZERO).await?;
     for vm in vms.iter().filter(|vm| is_candidate(vco, &site, vm)) {
-        let detail = tenant.customer.vm(&site.cloudspace_id, vm.id).await?;
+        // A list that runs behind shows what is gone.
+        let Some(detail) = found(tenant.customer.vm(&site.cloudspace_id, vm.id).await)? else {
+            continue;
+        };
         let marked = cluster.is_mark(detail.description.as_deref(), "vm", &vco.name_any());
         if marked {
             return end(context, &tenant, around, &site, (vm, &detail), &cluster).await;

@@ -14,7 +14,7 @@ use crate::api::condition::{IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE};
 use crate::fault::{Class, Fault as _};
 use crate::id::ImageId;
 use crate::manager::context::Context;
-use crate::manager::error::Error;
+use crate::manager::error::{Error, found};
 use crate::manager::tenant::Tenant;
 use crate::resolve;
 use crate::template::cloud_init::{self, Facts as Guest};
@@ -156,7 +156,10 @@ async fn by_name(
     let same: Vec<&Vm> = vms.iter().filter(|vm| vm.name.as_deref() == Some(&name)).collect();
     let mut ours = Vec::new();
     for vm in &same {
-        let detail = tenant.customer.vm(&site.cloudspace_id, vm.id).await?;
+        // A list that runs behind shows what is gone.
+        let Some(detail) = found(tenant.customer.vm(&site.cloudspace_id, vm.id).await)? else {
+            continue;
+        };
         let marked =
             site.id().is_some_and(|id| id.is_mark(detail.description.as_deref(), "vm", &name));
         if marked {

@@ -438,3 +438,126 @@ fn running(around: &Around, vm: &Vm) -> Vec<Said> {
     }
     said
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::manager::doubt::Tried;
+
+    const CLUSTER: &str = "0123456789abcdef";
+
+    fn site() -> Site {
+        serde_json::from_value(json!({
+            "clusterId": CLUSTER, "cloudspaceId": "YmU6MQ", "location": "be-1", "secret": "s",
+        }))
+        .unwrap()
+    }
+
+    fn around(provider_id: Option<&str>) -> Around {
+        let vco = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "VCOMachine",
+            "metadata": {
+                "name": "m", "namespace": "n",
+                "finalizers": [crate::api::names::MACHINE_FINALIZER],
+                "annotations": {crate::api::names::SITE_ANNOTATION: "{}"},
+            },
+            "spec": {
+                "imageId": 1, "vcpus": 2, "memoryMiB": 2048, "bootDiskGiB": 20,
+                "dataDisks": [{"name": "etcd", "sizeGiB": 10}], "providerID": provider_id,
+            },
+        });
+        let vco = Arc::new(serde_json::from_value(vco).unwrap());
+        Around { vco, machine: None, cluster: None, network: None }
+    }
+
+    fn seen(vm: Found, disks: &[&str]) -> Seen {
+        let disk = |name: &&str| {
+            let mark = format!("capvco/{CLUSTER}/disk/{name}");
+            Disk::read(&json!({"disk_id": 9, "description": mark})).unwrap()
+        };
+        Seen {
+            vm,
+            image: Some(Ok(ImageId(1))),
+            userdata: Some(Ok(Map::new())),
+            disks: Some(disks.iter().map(disk).collect()),
+            ..Seen::default()
+        }
+    }
+
+    fn halted() -> Found {
+        let vm = Vm::read(&json!({"vm_id": 7, "name": "m", "status": "HALTED"})).unwrap();
+        let detail = VmDetail::read(vm.id, &json!({"name": "m", "status": "HALTED"}));
+        Found::Ours { vm, detail: Some(Box::new(detail)) }
+    }
+
+    fn doubt(of: Option<&str>) -> Doubt {
+        let (now, lag) = (Duration::from_secs(101), Duration::from_secs(30));
+        let mut tried = Tried::default();
+        tried.claim();
+        if let Some(of) = of {
+            tried.note(of, &Ok(()), Duration::from_secs(100));
+        }
+        Doubt { tried, began: Duration::ZERO, now, lag }
+    }
+
+    /// What the plan does, in one word.
+    fn does(provider_id: Option<&str>, seen: Seen, doubt: &Doubt) -> &'static str {
+        let plan = plan(&around(provider_id), &site(), seen, &Facts::default(), doubt);
+        match plan.action {
+            None => "nothing",
+            Some(Action::Create(_)) => "make the VM",
+            Some(Action::WriteId(_)) => "write its id",
+            Some(Action::CreateDisk(_)) => "make a disk",
+            Some(Action::AttachDisk(..)) => "attach a disk",
+            Some(_) => "something else",
+        }
+    }
+
+    #[test]
+    fn a_vm_that_may_be_there_is_not_made_again() {
+        let id = Some("vco://be-1/7");
+        for (provider_id, vm, of, word) in [
+            (None, Found::None, None, "make the VM"),
+            (None, Found::None, Some("m-etcd"), "make the VM"),
+            (None, Found::None, Some(VM), "nothing"),
+            (None, halted(), Some(VM), "write its id"),
+            (None, Found::Foreign(VmId(7)), None, "nothing"),
+            (None, Found::Several(2), None, "nothing"),
+            // Never a second one, whatever lists say.
+            (id, Found::None, None, "nothing"),
+            (id, Found::Unseen(VmId(7)), None, "nothing"),
+            (id, Found::Lost(VmId(7)), None, "nothing"),
+        ] {
+            let said = format!("{provider_id:?} {vm:?} {of:?}");
+            assert_eq!(does(provider_id, seen(vm, &[]), &doubt(of)), word, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_may_be_there_is_not_made_again() {
+        let id = Some("vco://be-1/7");
+        for (disks, of, word) in [
+            (&[][..], None, "make a disk"),
+            (&[], Some(VM), "make a disk"),
+            (&[], Some("m-etcd"), "nothing"),
+            (&["m-etcd"], Some("m-etcd"), "attach a disk"),
+            (&["n-etcd"], None, "make a disk"),
+        ] {
+            assert_eq!(does(id, seen(halted(), disks), &doubt(of)), word, "{disks:?} {of:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_takes_over_looks_first() {
+        let mut doubt = doubt(None);
+        doubt.tried = Tried::default();
+        doubt.began = Duration::from_secs(90);
+        assert_eq!(does(None, seen(Found::None, &[]), &doubt), "nothing");
+        doubt.now = Duration::from_secs(121);
+        assert_eq!(does(None, seen(Found::None, &[]), &doubt), "make the VM");
+    }
+}
