@@ -3,13 +3,22 @@
 //! The recorder joins repetitions; reasons are constants and notes hold nothing that differs each
 //! time, so that it can. An event that cannot be written is no reason to fail.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 
+/// So many different notes are remembered.
+const KEPT: usize = 256;
+
 /// Writes events as the manager.
-#[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    client: Client,
+    reporter: Reporter,
+    /// One a note: a recorder takes events that differ in nothing but their notes for repetitions,
+    /// and keeps the first note only.
+    recorders: Mutex<HashMap<String, Recorder>>,
 }
 
 impl Events {
@@ -17,7 +26,16 @@ impl Events {
     #[must_use]
     pub fn new(client: Client, instance: String) -> Self {
         let reporter = Reporter { controller: "capvco-manager".into(), instance: Some(instance) };
-        Self { recorder: Recorder::new(client, reporter) }
+        Self { client, reporter, recorders: Mutex::default() }
+    }
+
+    fn recorder(&self, note: &str) -> Recorder {
+        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorders.len() >= KEPT && !recorders.contains_key(note) {
+            recorders.clear();
+        }
+        let new = || Recorder::new(self.client.clone(), self.reporter.clone());
+        recorders.entry(note.to_owned()).or_insert_with(new).clone()
     }
 
     /// Something went as it should.
@@ -49,7 +67,8 @@ impl Events {
             EventType::Warning => tracing::warn!(reason, "{note}"),
         }
         // Longer notes are refused (events.k8s.io/v1).
-        let note = note.chars().take(1000).collect();
+        let note: String = note.chars().take(1000).collect();
+        let recorder = self.recorder(&note);
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -57,7 +76,7 @@ impl Events {
             action: action.to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.recorder.publish(&event, &object.object_ref(&())).await {
+        if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
             tracing::debug!(%error, reason, "an event could not be written");
         }
     }

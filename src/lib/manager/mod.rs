@@ -226,22 +226,23 @@ fn stores() -> (Stores, Writers) {
 
 /// Follows every kind, and puts into the queues whom a change concerns.
 fn watches(context: &Arc<Context>, writers: Writers) -> JoinSet<()> {
-    let mut config = watcher::Config::default();
-    if let Some(filter) = &context.request.watch_filter {
-        config = config.labels(&format!("{WATCH_FILTER_LABEL}={filter}"));
-    }
     let mut set = JoinSet::new();
-    let with = || (Arc::clone(context), config.clone());
-    let (at, config) = with();
-    set.spawn(follow(at.all(), config, writers.clusters, {
+    let mut config = watcher::Config::default();
+    // Only what is worked on has to have the label. A Cluster or Machine without it is read all
+    // the same: it may be paused, or be going.
+    let (at, core) = (Arc::clone(context), config.clone());
+    set.spawn(follow(at.all(), core.clone(), writers.clusters, {
         let at = Arc::clone(&at);
         move |cluster: &Cluster| cluster_changed(&at, cluster)
     }));
-    let (at, config) = with();
-    set.spawn(follow(at.all(), config, writers.machines, {
+    set.spawn(follow(at.all(), core, writers.machines, {
         let at = Arc::clone(&at);
         move |machine: &Machine| machine_changed(&at, machine)
     }));
+    if let Some(filter) = &context.request.watch_filter {
+        config = config.labels(&format!("{WATCH_FILTER_LABEL}={filter}"));
+    }
+    let with = || (Arc::clone(context), config.clone());
     let (at, config) = with();
     set.spawn(follow(at.all(), config, writers.vco_clusters, {
         let at = Arc::clone(&at);
@@ -368,7 +369,10 @@ fn secret_changed(context: &Context, secret: &Key, version: Option<&str>) {
     context.tenants.forget(secret, version);
     for cluster in users {
         if let Some(uid) = cluster.uid() {
-            context.clusters_memory.note(&uid, |facts| facts.settled = None);
+            context.clusters_memory.note(&uid, |facts| {
+                // It may be another Secret of the same name, which nobody holds.
+                (facts.settled, facts.held) = (None, false);
+            });
         }
         vco_cluster_changed(context, &cluster);
     }

@@ -20,10 +20,7 @@ use super::error::Error;
 use super::metrics::Metrics;
 use super::queue::Key;
 use super::request::Cloud;
-use crate::api::condition::{
-    ACCESS_DENIED, CLOUD_UNREACHABLE, CREDENTIALS_REFUSED, RATE_LIMITED, SECRET_INCOMPLETE,
-    SECRET_NOT_FOUND,
-};
+use crate::api::condition::{SECRET_INCOMPLETE, SECRET_NOT_FOUND};
 use crate::api::names::{METADATA_MANAGER, MOVE_LABEL};
 use crate::clock::Clock;
 use crate::fault::{Class, Fault as _};
@@ -112,6 +109,16 @@ impl Tenants {
         let before = entries.len();
         entries.retain(|(key, _), entry| key != secret || entry.version.as_deref() == version);
         entries.len() < before
+    }
+
+    /// The cloud has answered a tenant's call like this. A token that is refused for good is not
+    /// used again: next time the Secrets are read anew.
+    pub fn refused(&self, number: u64, error: &vco::Error) {
+        // Who may not do one thing (403) is let in all the same.
+        if error.class() == Class::Auth && error.status() != Some(403) {
+            let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+            entries.retain(|_, entry| entry.tenant.number != number);
+        }
     }
 
     /// The tenant with the credentials in this Secret, and perhaps this customer.
@@ -209,12 +216,9 @@ impl Tenants {
 
 /// The condition for a cloud that does not let us in.
 fn said(refused: &vco::Error) -> NoTenant {
-    let reason = match (refused.class(), refused.status()) {
-        (Class::Auth, Some(403)) => ACCESS_DENIED,
-        (Class::Auth, _) => CREDENTIALS_REFUSED,
-        (Class::RateLimited, _) => RATE_LIMITED,
-        (Class::Usage | Class::Refused | Class::NotFound, _) => SECRET_INCOMPLETE,
-        _ => CLOUD_UNREACHABLE,
+    let reason = match refused.class() {
+        Class::Usage | Class::Refused | Class::NotFound => SECRET_INCOMPLETE,
+        _ => super::words::reason(refused),
     };
     NoTenant::Said { reason, message: super::words::of(refused) }
 }
@@ -228,6 +232,8 @@ fn field(secret: &Secret, key: &str) -> Option<String> {
 /// Keeps each token that the client is given from now on, until the client is gone.
 fn keep_renewed(api: Api<Secret>, secret: &Secret, tenant: &Tenant) {
     let mut changes = tenant.customer.client().token_changes();
+    // Also the one that it was given before anybody listened.
+    changes.mark_changed();
     let secret = Secret { metadata: secret.metadata.clone(), ..Secret::default() };
     tokio::spawn(async move {
         while changes.changed().await.is_ok() {

@@ -3,7 +3,25 @@
 //! What differs from try to try (how often and how long it was tried, an id of the error) would
 //! make every pass write the object again, and wake itself by that (contract, 1.5).
 
+use crate::api::condition::{
+    ACCESS_DENIED, CLOUD_REFUSED, CLOUD_UNREACHABLE, CREDENTIALS_REFUSED, QUOTA_EXCEEDED,
+    RATE_LIMITED,
+};
+use crate::fault::{Class, Fault as _};
 use crate::vco;
+
+/// The reason of a condition for an answer of the cloud.
+#[must_use]
+pub fn reason(error: &vco::Error) -> &'static str {
+    match (error.class(), error.status()) {
+        (Class::Auth, Some(403)) => ACCESS_DENIED,
+        (Class::Auth, _) => CREDENTIALS_REFUSED,
+        (Class::RateLimited, _) => RATE_LIMITED,
+        (Class::Quota, _) => QUOTA_EXCEEDED,
+        (Class::Transient | Class::Interrupted, _) => CLOUD_UNREACHABLE,
+        _ => CLOUD_REFUSED,
+    }
+}
 
 /// The error without its counts and ids.
 #[must_use]

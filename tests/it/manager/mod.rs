@@ -4,9 +4,15 @@
 
 mod alone;
 mod backups;
+mod build;
+mod fate;
 mod faults;
+mod foreign;
+mod holds;
+mod keys;
 mod kubewire;
 mod logs;
 mod pages;
+mod process;
 mod stage;
 mod storm;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use capvco::sim::{Sim, World};
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
 };
 use serde_json::{Value, json};
 
@@ -20,8 +21,8 @@ use crate::support::program::capvco;
 pub const AT: &str = "be-mac-dc01-001";
 /// The image that every location has.
 pub const IMAGE: u64 = 100;
-/// Longer than anything takes where nothing goes wrong.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Longer than anything takes here.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Bootstrap data as Cluster API writes them, in short.
 pub const CLOUD_CONFIG: &str = "## template: jinja\n#cloud-config\n\
@@ -32,7 +33,7 @@ pub const CLOUD_CONFIG: &str = "## template: jinja\n#cloud-config\n\
 pub struct Stage {
     pub plane: &'static KubePlane,
     pub namespace: String,
-    pub sim: Sim,
+    pub sim: Arc<Sim>,
     /// Longer than anything takes.
     pub patience: Duration,
     manager: Option<Manager>,
@@ -41,7 +42,7 @@ pub struct Stage {
 }
 
 /// A manager that runs. It dies with this.
-pub struct Manager(Child);
+pub struct Manager(pub Child);
 
 impl Manager {
     /// Starts one in this namespace, with more flags; what it says is kept.
@@ -52,8 +53,10 @@ impl Manager {
         flags: &str,
         said: Arc<Mutex<String>>,
     ) -> Self {
+        let quiet = ["--health-addr=", ""];
         let mut manager = capvco()
-            .words("manager --health-addr=")
+            .words("manager")
+            .words(quiet[usize::from(flags.contains("--health-addr"))])
             .words(flags)
             .words("--namespace")
             .arg(namespace)
@@ -92,8 +95,16 @@ impl Stage {
 
     /// The same, and no manager yet.
     pub async fn idle(test: &str, world: World) -> Self {
+        Self::on(Arc::new(cloud(test, world).await))
+    }
+
+    /// Another namespace on the same cloud, with the same user's credentials and no manager yet.
+    pub fn beside(&self) -> Self {
+        Self::on(Arc::clone(&self.sim))
+    }
+
+    fn on(sim: Arc<Sim>) -> Self {
         let plane = KubePlane::shared();
-        let sim = cloud(test, world).await;
         let before = sim.world(|world| world.inventory());
         let stage = Self {
             plane,
@@ -115,10 +126,13 @@ impl Stage {
 
     /// The same with flags of the test's own.
     pub fn start_with(&mut self, flags: &str) {
+        self.manager = Some(self.another(&format!("--sync-period 5s {flags}")));
+    }
+
+    /// A manager more, with these flags alone.
+    pub fn another(&self, flags: &str) -> Manager {
         let (kubeconfig, said) = (self.plane.kubeconfig(), Arc::clone(&self.said));
-        let flags = format!("--sync-period 5s {flags}");
-        let manager = Manager::start(&kubeconfig, &self.namespace, &self.sim, &flags, said);
-        self.manager = Some(manager);
+        Manager::start(&kubeconfig, &self.namespace, &self.sim, flags, said)
     }
 
     /// What managers have said so far.
@@ -144,6 +158,8 @@ impl Stage {
         let (group, version) = match kind {
             "Cluster" | "Machine" => ("cluster.x-k8s.io", "v1beta2"),
             "Secret" => ("", "v1"),
+            "Event" => ("events.k8s.io", "v1"),
+            "Lease" => ("coordination.k8s.io", "v1"),
             _ => ("infrastructure.cluster.x-k8s.io", "v1beta1"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -167,6 +183,54 @@ impl Stage {
     pub async fn patch_status(&self, kind: &str, name: &str, status: Value) {
         let (api, params) = (self.api(kind), PatchParams::default());
         api.patch_status(name, &params, &Patch::Merge(json!({"status": status}))).await.unwrap();
+    }
+
+    /// Merges this into an object.
+    pub async fn patch(&self, kind: &str, name: &str, patch: Value) {
+        let (api, params) = (self.api(kind), PatchParams::default());
+        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Gives an object an annotation; null takes it away.
+    pub async fn annotate(&self, kind: &str, name: &str, key: &str, value: Value) {
+        self.patch(kind, name, json!({"metadata": {"annotations": {key: value}}})).await;
+    }
+
+    /// Waits until an object has a condition of this status and reason.
+    pub async fn until_said(&self, kind: &str, name: &str, what: (&str, &str, &str)) -> Value {
+        let (about, status, reason) = what;
+        self.until(kind, name, |object| condition(object, about) == (status, reason)).await
+    }
+
+    /// A cluster with its network, and one control plane machine that runs; its VM's id.
+    pub async fn small(&self, spec: Value) -> u64 {
+        self.cluster("c", spec).await;
+        self.provisioned("c").await;
+        self.machine("c", "c-1", true, json!({})).await;
+        let vm = self.running("c-1").await;
+        // The last that comes of itself.
+        self.until_said("VCOMachine", "c-1", ("LoadBalancerMember", "True", "Member")).await;
+        vm
+    }
+
+    /// Waits until a machine runs; its VM's id.
+    pub async fn running(&self, name: &str) -> u64 {
+        let machine = self.until("VCOMachine", name, |machine| {
+            is_provisioned(machine) && condition(machine, "Ready") == ("True", "Ready")
+        });
+        machine.await["status"]["vmId"].as_u64().unwrap()
+    }
+
+    /// The cloudspace that a cluster is in.
+    pub async fn space(&self, cluster: &str) -> String {
+        self.get("VCOCluster", cluster).await["spec"]["cloudspaceId"].as_str().unwrap().to_owned()
+    }
+
+    /// The reasons of the events of an object.
+    pub async fn events(&self, name: &str) -> Vec<String> {
+        let events = self.api("Event").list(&ListParams::default()).await.unwrap();
+        let of_it = events.items.iter().filter(|event| event.data["regarding"]["name"] == name);
+        of_it.map(|event| event.data["reason"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     pub async fn delete(&self, kind: &str, name: &str) {
@@ -264,6 +328,7 @@ impl Stage {
         for (key, value) in spec.as_object().unwrap() {
             whole[key] = value.clone();
         }
+        whole.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         self.create(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "VCOMachine",
             "metadata": {"name": name, "labels": labels, "ownerReferences": [owner(&machine)]},
@@ -283,6 +348,11 @@ impl Stage {
         }
         self.delete("VCOCluster", cluster).await;
         self.until_gone("VCOCluster", cluster).await;
+        self.all_as_before();
+    }
+
+    /// The cloud holds what it held before.
+    pub fn all_as_before(&self) {
         assert_eq!(self.sim.world(|world| world.inventory()), self.before);
     }
 

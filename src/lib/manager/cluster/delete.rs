@@ -21,8 +21,8 @@ use crate::manager::error::{Error, class_of};
 use crate::manager::mark::ClusterId;
 use crate::manager::step::Step;
 use crate::manager::tenant::{NoTenant, Tenant};
-use crate::manager::{apply, tenant};
-use crate::vco::Customer;
+use crate::manager::{apply, tenant, words};
+use crate::vco::{self, Customer};
 
 /// How long until what was begun is looked at again.
 const SOON: Duration = Duration::from_secs(3);
@@ -57,7 +57,11 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
             return blocked(context, cluster, &id, reason, &message).await;
         }
     };
-    match next(context, &tenant, cluster, &id).await? {
+    let course = match next(context, &tenant, cluster, &id).await {
+        Err(Error::Cloud(error)) => return failed(context, &tenant, cluster, &id, error).await,
+        other => other?,
+    };
+    match course {
         Course::Goes(step, message) => said(context, cluster, DELETION_RUNS, message, step).await,
         Course::Held(reason, message) => {
             said(context, cluster, reason, message, Step::After(LATER)).await
@@ -74,6 +78,23 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
             release(context, cluster).await
         }
     }
+}
+
+/// The cloud has failed in the middle: it is said, and tried again.
+async fn failed(
+    context: &Context,
+    tenant: &Tenant,
+    cluster: &VCOCluster,
+    id: &ClusterId,
+    error: vco::Error,
+) -> Result<Step, Error> {
+    context.tenants.refused(tenant.number, &error);
+    let (reason, message) = (words::reason(&error), words::of(&error));
+    if error.class() == Class::Auth {
+        return blocked(context, cluster, id, reason, &message).await;
+    }
+    said(context, cluster, reason, message, Step::Waits).await?;
+    Err(error.into())
 }
 
 async fn said(

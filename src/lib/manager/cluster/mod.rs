@@ -17,6 +17,8 @@ pub mod memory;
 mod observe;
 mod plan;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,10 +44,7 @@ use super::tenant::{NoTenant, Tenant};
 use super::{apply, words};
 use crate::api::VCOCluster;
 use crate::api::cluster::VCOClusterStatus;
-use crate::api::condition::{
-    CLOUD_REFUSED, CLOUD_UNREACHABLE, CLOUDSPACE_READY, CREDENTIALS_VALID, QUOTA_EXCEEDED,
-    RATE_LIMITED, READY, Said,
-};
+use crate::api::condition::{CLOUDSPACE_READY, CREDENTIALS_VALID, READY, Said};
 use crate::api::contract::{annotation, core_owner, label};
 use crate::api::names::{
     CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MANAGED_BY,
@@ -79,6 +78,9 @@ impl Controller for Clusters {
         let owner =
             owner.and_then(|owner| context.clusters.get(&Key::new(&key.namespace, &owner.name)));
         if let Some(why) = paused(&*cluster, owner.as_deref()) {
+            // Whatever changes meanwhile is found by a look of its own afterwards.
+            let uid = cluster.uid().unwrap_or_default();
+            context.clusters_memory.note(&uid, |facts| facts.settled = None);
             say(context, &cluster, vec![pause_said(why)], None).await?;
             return Ok(Step::Waits);
         }
@@ -147,7 +149,7 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
     let doubt = context.doubt(facts.tried.clone());
     let mut seen = match observe::observe(customer, cluster, id.as_ref(), &doubt).await {
         Ok(seen) => seen,
-        Err(error) => return failed(context, cluster, error).await,
+        Err(error) => return failed(context, &tenant, cluster, error).await,
     };
     if let Some(pool) = seen.pools.first() {
         seen.change = members::change(&pool.hosts, &wanted);
@@ -159,7 +161,7 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
     if let Some(action) = action
         && let Err(error) = act::act(context, customer, cluster, id.as_ref(), action).await
     {
-        return failed(context, cluster, error).await;
+        return failed(context, &tenant, cluster, error).await;
     }
     Ok(step)
 }
@@ -236,18 +238,17 @@ fn candidates(context: &Context, cluster: &VCOCluster) -> Vec<Candidate> {
 }
 
 /// Says why a cluster does not get on, if it has not been there yet, and hands the error on.
-async fn failed(context: &Context, cluster: &VCOCluster, error: Error) -> Result<Step, Error> {
+async fn failed(
+    context: &Context,
+    tenant: &Tenant,
+    cluster: &VCOCluster,
+    error: Error,
+) -> Result<Step, Error> {
     if let Error::Cloud(cloud) = &error {
-        let class = cloud.class();
-        let reason = match class {
-            Class::RateLimited => RATE_LIMITED,
-            Class::Quota => QUOTA_EXCEEDED,
-            Class::Transient | Class::Interrupted => CLOUD_UNREACHABLE,
-            _ => CLOUD_REFUSED,
-        };
-        let message = words::of(cloud);
+        let (reason, message) = (words::reason(cloud), words::of(cloud));
+        context.tenants.refused(tenant.number, cloud);
         let mut said = Vec::new();
-        if class == Class::Auth {
+        if cloud.class() == Class::Auth {
             said.push(Said::not(CREDENTIALS_VALID, reason, message.clone()));
         }
         if !status::provisioned(cluster) {

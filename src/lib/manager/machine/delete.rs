@@ -14,12 +14,14 @@ use crate::api::VCOMachine;
 use crate::api::condition::{self, DELETING, DELETION_BLOCKED, DELETION_RUNS, READY, Said};
 use crate::api::contract::annotation;
 use crate::api::names::{ABANDON_ANNOTATION, MACHINE_FINALIZER};
+use crate::fault::{Class, Fault as _};
 use crate::manager::apply;
 use crate::manager::context::Context;
 use crate::manager::error::{Error, found};
 use crate::manager::mark::ClusterId;
 use crate::manager::step::Step;
 use crate::manager::tenant::{NoTenant, Tenant};
+use crate::manager::words;
 use crate::vco::{Vm, VmDetail, VmDisk};
 
 /// How long until what was begun is looked at again.
@@ -46,22 +48,49 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
             return blocked(context, vco, &site, reason, message).await;
         }
     };
-    let vms = context.survey.vms(&tenant, &site.cloudspace_id, Duration::ZERO).await?;
-    for vm in vms.iter().filter(|vm| is_candidate(vco, &site, vm)) {
+    match take_down(context, &tenant, around, &site, &cluster).await {
+        Err(Error::Cloud(error)) => {
+            context.tenants.refused(tenant.number, &error);
+            let (reason, message) = (words::reason(&error), words::of(&error));
+            if error.class() == Class::Auth {
+                return blocked(context, vco, &site, reason, message).await;
+            }
+            let said = vec![
+                Said::so(DELETING, reason).with(message.clone()),
+                Said::not(READY, reason, message),
+            ];
+            super::say_only(context, around, said).await?;
+            Err(error.into())
+        }
+        other => other,
+    }
+}
+
+/// One step of a deletion, with the cloud.
+async fn take_down(
+    context: &Context,
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+    cluster: &ClusterId,
+) -> Result<Course, Error> {
+    let vco = &*around.vco;
+    let vms = context.survey.vms(tenant, &site.cloudspace_id, Duration::ZERO).await?;
+    for vm in vms.iter().filter(|vm| is_candidate(vco, site, vm)) {
         // A list that runs behind shows what is gone.
         let Some(detail) = found(tenant.customer.vm(&site.cloudspace_id, vm.id).await)? else {
             continue;
         };
         let marked = cluster.is_mark(detail.description.as_deref(), "vm", &vco.name_any());
         if marked {
-            return end(context, &tenant, around, &site, (vm, &detail), &cluster).await;
+            return end(context, tenant, around, site, (vm, &detail), cluster).await;
         }
-        if named_by_id(vco, &site, vm) {
+        if named_by_id(vco, site, vm) {
             let message = format!("VM {} is not marked as ours: it is left alone", vm.id);
             tracing::warn!(object = vco.name_any(), message);
         }
     }
-    if vco.spec.data_disks.is_some() && disk_goes(&tenant, vco, &site, &cluster).await? {
+    if vco.spec.data_disks.is_some() && disk_goes(tenant, vco, site, cluster).await? {
         return Ok(going("disks are being deleted"));
     }
     let uid = vco.uid().unwrap_or_default();

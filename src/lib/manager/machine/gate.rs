@@ -12,7 +12,8 @@ use crate::api::condition::{
 };
 use crate::api::contract::{self, Cluster, Machine, annotation};
 use crate::api::names::{
-    CLUSTER_ID_ANNOTATION, MACHINE_FINALIZER, PAUSED_ANNOTATION, SITE_ANNOTATION,
+    CLUSTER_ID_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, MACHINE_FINALIZER, PAUSED_ANNOTATION,
+    SITE_ANNOTATION,
 };
 use crate::api::{VCOCluster, VCOMachine};
 use crate::id::{CloudspaceId, Location, VmId};
@@ -79,17 +80,18 @@ pub fn gate(around: &Around) -> Gate {
         return Gate::Delete;
     }
     let (Some(machine), Some(cluster)) = (machine, cluster) else { return Gate::Nothing };
-    let Some(network) = network else { return wait_for_network("there is no VCOCluster yet") };
-    let Some(site) = site(network) else {
-        return wait_for_network("the cloudspace is not there yet");
-    };
-    if let Some(id) = &vco.spec.provider_id {
+    // A VM that is there can be looked at whatever has become of the network's object.
+    if let (Some(id), Some(site)) = (&vco.spec.provider_id, site_of(around)) {
         if vm_of(id, &site.location).is_some() {
             return Gate::Go(site);
         }
         let message = format!("{id:?} names no VM at {}", site.location);
         return Gate::Wait(not_ready(VM_PROVISIONED, PROVIDER_ID_INVALID, message));
     }
+    let Some(network) = network else { return wait_for_network("there is no VCOCluster yet") };
+    let Some(site) = site(network) else {
+        return wait_for_network("the cloudspace is not there yet");
+    };
     before_the_vm(machine, cluster, network, site)
 }
 
@@ -148,8 +150,12 @@ pub fn paused<K: kube::Resource<DynamicType = ()>>(
     if cluster.is_some_and(Cluster::is_paused) {
         return Some("Cluster spec.paused is set to true".to_owned());
     }
-    annotation(object.meta(), PAUSED_ANNOTATION)
-        .map(|_| format!("{} has the {PAUSED_ANNOTATION} annotation", K::kind(&())))
+    // What moves to another management cluster is deleted here, and its Cluster may be gone before
+    // it: its VM lives on there (contract, 3.7).
+    [PAUSED_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION]
+        .into_iter()
+        .find(|key| annotation(object.meta(), key).is_some())
+        .map(|key| format!("{} has the {key} annotation", K::kind(&())))
 }
 
 /// Where a cluster is; none before its cloudspace is known.

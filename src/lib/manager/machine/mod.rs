@@ -14,6 +14,8 @@ pub mod memory;
 mod observe;
 pub mod plan;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -30,14 +32,14 @@ use super::error::{Error, class_of};
 use super::lease::timestamp;
 use super::queue::{Key, Queue};
 use super::step::Step;
-use super::tenant::NoTenant;
+use super::tenant::{NoTenant, Tenant};
 use super::{apply, words};
 use crate::api::VCOMachine;
-use crate::api::condition::{CLOUD_REFUSED, CLOUD_UNREACHABLE, QUOTA_EXCEEDED, RATE_LIMITED, Said};
+use crate::api::condition::Said;
 use crate::api::contract::{annotation, core_owner, label};
 use crate::api::machine::VCOMachineStatus;
 use crate::api::names::{CLUSTER_NAME_LABEL, MACHINE_FINALIZER, SITE_ANNOTATION};
-use crate::fault::{Class, Fault as _};
+use crate::fault::Class;
 
 /// Looks after machines.
 pub struct Machines;
@@ -126,7 +128,7 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
     let facts = context.memory.facts(&vco.uid().unwrap_or_default());
     let seen = match observe::observe(context, &tenant, around, site, &facts).await {
         Ok(seen) => seen,
-        Err(error) => return failed(context, around, site, error).await,
+        Err(error) => return failed(context, &tenant, around, site, error).await,
     };
     let found = seen.vm.clone();
     let doubt = context.doubt(facts.tried.clone());
@@ -135,7 +137,7 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
     if let Some(action) = action
         && let Err(error) = act::act(context, &tenant, around, site, action).await
     {
-        return failed(context, around, site, error).await;
+        return failed(context, &tenant, around, site, error).await;
     }
     Ok(step)
 }
@@ -143,18 +145,14 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
 /// Says why a machine does not get on, if it has not run yet, and hands the error on.
 async fn failed(
     context: &Context,
+    tenant: &Tenant,
     around: &Around,
     site: &Site,
     error: Error,
 ) -> Result<Step, Error> {
     if let Error::Cloud(cloud) = &error {
-        let reason = match cloud.class() {
-            Class::RateLimited => RATE_LIMITED,
-            Class::Quota => QUOTA_EXCEEDED,
-            Class::Transient | Class::Interrupted => CLOUD_UNREACHABLE,
-            _ => CLOUD_REFUSED,
-        };
-        let said = status::trouble(&around.vco, reason, &words::of(cloud));
+        context.tenants.refused(tenant.number, cloud);
+        let said = status::trouble(&around.vco, words::reason(cloud), &words::of(cloud));
         say(context, around, site, &Found::None, said).await?;
     }
     Err(error)
@@ -169,6 +167,12 @@ async fn say(
 ) -> Result<(), Error> {
     let now = timestamp(context.clock.unix());
     write(context, around, &status::status(around, Some(site), found, said, now)).await
+}
+
+/// Says this, and nothing of the VM.
+async fn say_only(context: &Context, around: &Around, said: Vec<Said>) -> Result<(), Error> {
+    let now = timestamp(context.clock.unix());
+    write(context, around, &status::status(around, None, &Found::None, said, now)).await
 }
 
 /// Writes the status, if it is another one than before.

@@ -9,8 +9,11 @@ use serde_json::{Map, Value};
 
 use super::gate::{Around, Site, vm_of};
 use super::memory::Facts;
-use super::plan::{Found, Seen, VM};
-use crate::api::condition::{IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE};
+use super::plan::{Found, Miss, Seen, VM};
+use crate::api::condition::{
+    BOOTSTRAP_DATA_UNUSABLE, IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE,
+    WAITING_FOR_BOOTSTRAP_DATA,
+};
 use crate::fault::{Class, Fault as _};
 use crate::id::ImageId;
 use crate::manager::context::Context;
@@ -180,7 +183,7 @@ async fn image(
     tenant: &Tenant,
     around: &Around,
     site: &Site,
-) -> Result<Result<ImageId, (&'static str, String)>, Error> {
+) -> Result<Result<ImageId, Miss>, Error> {
     let now = context.clock.elapsed();
     let oldest = now.saturating_sub(SETTLED);
     let known = context.memory.images(tenant.number, &site.location, oldest);
@@ -194,11 +197,7 @@ async fn image(
     Ok(choose(around, site, &images))
 }
 
-fn choose(
-    around: &Around,
-    site: &Site,
-    images: &[Image],
-) -> Result<ImageId, (&'static str, String)> {
+fn choose(around: &Around, site: &Site, images: &[Image]) -> Result<ImageId, Miss> {
     let spec = &around.vco.spec;
     let at = &site.location;
     let id = match (spec.image_id, &spec.image_name) {
@@ -234,29 +233,30 @@ fn choose(
 async fn userdata(
     context: &Context,
     around: &Around,
-) -> Result<Result<Map<String, Value>, String>, Error> {
+) -> Result<Result<Map<String, Value>, Miss>, Error> {
     let machine = around.machine.as_deref();
     let Some(name) = machine.and_then(|machine| machine.data_secret_name()) else {
-        return Ok(Err("the Machine names no bootstrap data".to_owned()));
+        let message = "the Machine names no bootstrap data";
+        return Ok(Err((WAITING_FOR_BOOTSTRAP_DATA, message.to_owned())));
     };
     let namespace = around.vco.namespace().unwrap_or_default();
     let secret = context.api::<Secret>(&namespace).get_opt(name).await;
     let secret =
         secret.map_err(|e| Error::api(format!("read the secret {namespace}/{name}"), e))?;
     let Some(secret) = secret else {
-        return Ok(Err(format!("there is no secret {namespace}/{name}")));
+        let message = format!("there is no secret {namespace}/{name}");
+        return Ok(Err((WAITING_FOR_BOOTSTRAP_DATA, message)));
     };
     let text = |key: &str| {
         let data = secret.data.as_ref()?.get(key)?;
         std::str::from_utf8(&data.0).ok().map(str::to_owned)
     };
     let Some(value) = text("value") else {
-        return Ok(Err(format!(
-            "the secret {namespace}/{name} has no text under the key \"value\""
-        )));
+        let message = format!("the secret {namespace}/{name} has no text under the key \"value\"");
+        return Ok(Err((BOOTSTRAP_DATA_UNUSABLE, message)));
     };
     let hostname = around.vco.name_any();
     let guest = Guest { local_hostname: hostname.clone(), instance_id: hostname };
     let made = cloud_init::userdata(&value, text("format").as_deref(), &guest);
-    Ok(made.map_err(|unusable| unusable.to_string()))
+    Ok(made.map_err(|unusable| (BOOTSTRAP_DATA_UNUSABLE, unusable.to_string())))
 }

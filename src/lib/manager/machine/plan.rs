@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::gate::{Around, Site, is_control_plane};
 use super::memory::Facts;
 use crate::api::condition::{
-    BOOTSTRAP_DATA_FOUND, BOOTSTRAP_DATA_READY, BOOTSTRAP_DATA_UNUSABLE, DISKS_ATTACHED,
-    DISKS_MISSING, DISKS_READY, IMAGE_FOUND, IMAGE_RESOLVED, IS_READY, LOAD_BALANCER_MEMBER,
-    MEMBER, NAME_TAKEN, NICS_MISSING, NOT_MEMBER, READY, Said, VM_CREATING, VM_FAILED,
-    VM_NOT_FOUND, VM_NOT_RUNNING, VM_PROVISIONED, VM_RUNNING, VM_STARTING,
+    BOOTSTRAP_DATA_FOUND, BOOTSTRAP_DATA_READY, DISKS_ATTACHED, DISKS_MISSING, DISKS_READY,
+    IMAGE_FOUND, IMAGE_RESOLVED, IS_READY, LOAD_BALANCER_MEMBER, MEMBER, NAME_TAKEN, NICS_MISSING,
+    NOT_MEMBER, READY, Said, VM_CREATING, VM_FAILED, VM_NOT_FOUND, VM_NOT_RUNNING, VM_PROVISIONED,
+    VM_RUNNING, VM_STARTING,
 };
 use crate::api::machine::{DataDisk, DiskType, ExternalNic, RaidLevel};
 use crate::id::{DiskId, ImageId, VmId};
@@ -49,15 +49,18 @@ pub enum Found {
     },
 }
 
+/// Why there is no such thing: a condition's reason and message.
+pub type Miss = (&'static str, String);
+
 /// Everything that was seen.
 #[derive(Default)]
 pub struct Seen {
     /// The VM.
     pub vm: Found,
     /// The image, or the reason and message of why there is none.
-    pub image: Option<Result<ImageId, (&'static str, String)>>,
-    /// What the VM is told, or why it cannot be told that.
-    pub userdata: Option<Result<Map<String, Value>, String>>,
+    pub image: Option<Result<ImageId, Miss>>,
+    /// What the VM is told, or the reason and message of why it cannot be told that.
+    pub userdata: Option<Result<Map<String, Value>, Miss>>,
     /// Whether the group exists that the VM is to join.
     pub group_is_there: bool,
     /// The location's disks, if the VM lacks one.
@@ -158,8 +161,8 @@ fn create(around: &Around, site: &Site, seen: Seen, doubt: &Doubt) -> Plan {
     }
     let userdata = match seen.userdata {
         Some(Ok(userdata)) => userdata,
-        Some(Err(why)) => {
-            let said = super::gate::not_ready(BOOTSTRAP_DATA_READY, BOOTSTRAP_DATA_UNUSABLE, why);
+        Some(Err((reason, message))) => {
+            let said = super::gate::not_ready(BOOTSTRAP_DATA_READY, reason, message);
             return Plan::wait(Step::After(LATER), said);
         }
         None => return Plan::wait(Step::After(SOON), Vec::new()),

@@ -1,0 +1,210 @@
+//! What others have in a cloudspace stays as it is, to the byte.
+
+use capvco::sim::World;
+use capvco::sim::world::{Balancer, Cloudspace, Disk, Forward, Group, Host, Pool, Vm};
+use serde_json::{Value, json};
+
+use super::stage::{AT, IMAGE, Stage, condition, is_provisioned};
+
+/// A cloudspace with everything in it that a cluster has in one, too, and a disk of its own.
+fn inhabited() -> World {
+    let mut world = World::small();
+    world.cloudspaces.push(Cloudspace {
+        customer_id: "acme_1".into(),
+        location: AT.into(),
+        name: "theirs".into(),
+        vms: vec![Vm {
+            vm_id: 9,
+            name: "web".into(),
+            description: "hands off".into(),
+            image_id: IMAGE,
+            ..Vm::default()
+        }],
+        groups: vec![Group { group_id: "web".into(), spread: -1, members: vec![9] }],
+        pools: vec![Pool {
+            serverpool_id: "p1".into(),
+            name: "web".into(),
+            hosts: vec![Host { host_id: "h1".into(), address: "192.168.103.254".into() }],
+            ..Pool::default()
+        }],
+        balancers: vec![Balancer {
+            loadbalancer_id: "lb1".into(),
+            name: "web".into(),
+            kind: "TCP".into(),
+            port: 8080,
+            serverpool_id: "p1".into(),
+            target_port: 80,
+            ..Balancer::default()
+        }],
+        forwards: vec![Forward {
+            portforward_id: "pf1".into(),
+            protocol: "tcp".into(),
+            local_port: 22,
+            public_port: 2222,
+            vm_id: 9,
+            ..Forward::default()
+        }],
+        ..Cloudspace::default()
+    });
+    let disk = |disk_id, vm_id| Disk {
+        disk_id,
+        customer_id: "acme_1".into(),
+        name: "data".into(),
+        vm_id,
+        status: if vm_id == 0 { "CREATED".into() } else { "ASSIGNED".into() },
+        order: 1,
+        ..Disk::default()
+    };
+    world.site(AT).disks.extend([disk(40, 9), disk(41, 0)]);
+    world
+}
+
+/// The id of the cloudspace of this name.
+fn space_named(stage: &Stage, name: &str) -> String {
+    stage.sim.world(|world| {
+        let found = world.cloudspaces.iter().find(|space| space.name == name);
+        found.unwrap().cloudspace_id.clone()
+    })
+}
+
+/// Everything of theirs as text.
+fn theirs(stage: &Stage, space: &str) -> Vec<String> {
+    let in_space = ["vms/9", "groups/web", "pools/p1", "balancers/lb1", "forwards/pf1"];
+    let in_space = in_space.map(|one| format!("/acme_1/cloudspaces/{space}/{one}"));
+    let disks = [40, 41].map(|disk| format!("/acme_1/locations/{AT}/disks/{disk}"));
+    let all = in_space.iter().chain(&disks);
+    stage.sim.world(|world| all.map(|pointer| world.record(pointer).expect(pointer)).collect())
+}
+
+async fn adopted(test: &str, adopt: impl Fn(&str) -> Value) {
+    let stage = Stage::new(test, inhabited()).await;
+    let space = space_named(&stage, "theirs");
+    let before = theirs(&stage, &space);
+    let vm = stage.small(json!({"cloudspace": {"adopt": adopt(&space)}})).await;
+    assert_eq!(stage.space("c").await, space);
+    assert!(stage.sim.world(|world| world.cloudspace(&space).unwrap().vm(vm).is_some()));
+    assert_eq!(theirs(&stage, &space), before);
+    stage.all_gone("c", &["c-1"]).await;
+    assert_eq!(theirs(&stage, &space), before);
+    assert_eq!(stage.calls("createCloudspace") + stage.calls("deleteCloudspace"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloudspace_adopted_by_its_id_is_left_as_it_was() {
+    adopted("manager-adopt-id", |space| json!({"id": space})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloudspace_adopted_by_its_name_is_left_as_it_was() {
+    adopted("manager-adopt-name", |_| json!({"name": "theirs"})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_of_somebody_elses_that_has_the_name_is_not_taken_nor_touched() {
+    let mut world = inhabited();
+    world.cloudspaces[0].vms[0].name = "c-1".into();
+    let stage = Stage::new("manager-name-taken", world).await;
+    let space = space_named(&stage, "theirs");
+    let before = theirs(&stage, &space);
+    stage.cluster("c", json!({"cloudspace": {"adopt": {"name": "theirs"}}})).await;
+    stage.provisioned("c").await;
+    stage.machine("c", "c-1", true, json!({})).await;
+    stage.until_said("VCOMachine", "c-1", ("Ready", "False", "NameTaken")).await;
+    assert_eq!(stage.calls("createVirtualMachine"), 0);
+    stage.all_gone("c", &["c-1"]).await;
+    assert_eq!(theirs(&stage, &space), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_of_one_name_never_meet() {
+    let mut one = Stage::new("manager-one-name", World::small()).await;
+    let mut other = one.beside();
+    other.start();
+    let (vm, twin) = tokio::join!(one.small(json!({})), other.small(json!({})));
+    let (space, there) = (one.space("c").await, other.space("c").await);
+    assert!(space != there && vm != twin);
+    let pointer = format!("/acme_1/cloudspaces/{there}");
+    let record = || one.sim.world(|world| world.record(&pointer).unwrap());
+    let before = record();
+    one.delete("VCOMachine", "c-1").await;
+    one.until_gone("VCOMachine", "c-1").await;
+    one.delete("VCOCluster", "c").await;
+    one.until_gone("VCOCluster", "c").await;
+    assert_eq!(record(), before);
+    assert_eq!(other.running("c-1").await, twin);
+    one.kill();
+    other.all_gone("c", &["c-1"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_of_somebody_elses_on_a_vm_of_ours_is_detached_and_kept() {
+    let stage = Stage::new("manager-csi", World::small()).await;
+    let vm = stage.small(json!({})).await;
+    let disk = stage.sim.world(|world| {
+        world.site(AT).add_disk(Disk {
+            customer_id: "acme_1".into(),
+            name: "pvc-1".into(),
+            description: "csi".into(),
+            vm_id: vm,
+            order: 3,
+            status: "ASSIGNED".into(),
+            ..Disk::default()
+        })
+    });
+    stage.delete("VCOMachine", "c-1").await;
+    stage.until_gone("VCOMachine", "c-1").await;
+    let kept = stage.sim.world(|world| world.site(AT).disk(disk).unwrap().clone());
+    assert_eq!((kept.status.as_str(), kept.vm_id), ("CREATED", 0));
+    assert_eq!((kept.name.as_str(), kept.description.as_str()), ("pvc-1", "csi"));
+    stage.sim.world(|world| world.site(AT).disks.retain(|one| one.disk_id != disk));
+    stage.all_gone("c", &[]).await;
+}
+
+/// A cluster without machines in whose cloudspace others have made a pool and a port forward.
+async fn with_leftovers(test: &str, policy: Value) -> (Stage, String) {
+    let stage = Stage::new(test, World::small()).await;
+    stage.cluster("c", json!({"cloudspace": {"leftovers": policy}})).await;
+    stage.provisioned("c").await;
+    let space = stage.space("c").await;
+    stage.sim.world(|world| {
+        let space = world.cloudspace_mut(&space).unwrap();
+        let (id, name) = ("ccm".to_owned(), "k8s-web".to_owned());
+        space.pools.push(Pool { serverpool_id: id, name, ..Pool::default() });
+        space.forwards.push(Forward {
+            portforward_id: "pf-ccm".into(),
+            protocol: "tcp".into(),
+            local_port: 80,
+            public_port: 80,
+            ..Forward::default()
+        });
+    });
+    stage.delete("VCOCluster", "c").await;
+    (stage, space)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leftovers_are_named_until_somebody_removes_them() {
+    let (stage, space) = with_leftovers("manager-report", json!("Report")).await;
+    let what = ("Deleting", "True", "ForeignThingsLeft");
+    let said = stage.until_said("VCOCluster", "c", what).await;
+    assert_eq!(condition(&said, "Ready"), ("False", "ForeignThingsLeft"));
+    let text = said["status"]["conditions"].to_string();
+    assert!(text.contains("server pool ccm k8s-web") && text.contains("pf-ccm"), "{text}");
+    assert!(is_provisioned(&said));
+    stage.sim.world(|world| {
+        let space = world.cloudspace_mut(&space).unwrap();
+        space.pools.clear();
+        space.forwards.clear();
+    });
+    stage.until_gone("VCOCluster", "c").await;
+    stage.all_as_before();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leftovers_are_removed_where_the_cluster_says_so() {
+    let (stage, _) = with_leftovers("manager-remove", json!("Remove")).await;
+    stage.until_gone("VCOCluster", "c").await;
+    stage.all_as_before();
+    let events = stage.events("c").await;
+    assert_eq!(events.iter().filter(|reason| *reason == "LeftoverRemoved").count(), 2);
+}

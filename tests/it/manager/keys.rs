@@ -1,0 +1,118 @@
+//! Credentials: missing, wrong, rotated, refreshed, taken away too early.
+
+use capvco::sim::World;
+use serde_json::{Value, json};
+
+use super::stage::{AT, Stage, condition};
+
+fn held(secret: &Value) -> bool {
+    secret["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+}
+
+fn with(secret: &str) -> Value {
+    json!({"credentialSecretRef": {"name": secret}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_comes_late_is_waited_for() {
+    let stage = Stage::new("manager-late-secret", World::small()).await;
+    stage.cluster("c", with("late")).await;
+    let what = ("CredentialsValid", "False", "SecretNotFound");
+    let said = stage.until_said("VCOCluster", "c", what).await;
+    assert_eq!(condition(&said, "Ready"), ("False", "SecretNotFound"));
+    assert!(said["metadata"]["finalizers"].is_null());
+    stage.put_secret("late", &stage.sim.token());
+    let cluster = stage.provisioned("c").await;
+    assert_eq!(condition(&cluster, "CredentialsValid").0, "True");
+    let secret = stage.until("Secret", "late", held).await;
+    assert_eq!(secret["metadata"]["labels"]["clusterctl.cluster.x-k8s.io/move"], "");
+    stage.all_gone("c", &[]).await;
+    assert!(!held(&stage.get("Secret", "late").await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_held_for_a_token_that_is_refused() {
+    let stage = Stage::new("manager-wrong-token", World::small()).await;
+    let bad = stage.sim.mint_token(stage.sim.unix() + 3600.0, false);
+    stage.sim.revoke(&bad);
+    stage.put_secret("bad", &bad);
+    for name in ["c", "d"] {
+        stage.cluster(name, with("bad")).await;
+        let what = ("CredentialsValid", "False", "CredentialsRefused");
+        stage.until_said("VCOCluster", name, what).await;
+    }
+    stage.delete("VCOCluster", "d").await;
+    stage.until_gone("VCOCluster", "d").await;
+    stage.put_secret("bad", &stage.sim.token());
+    stage.provisioned("c").await;
+    stage.all_gone("c", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_deleted_first_is_kept_until_all_is_gone() {
+    let stage = Stage::new("manager-secret-first", World::small()).await;
+    stage.small(json!({})).await;
+    stage.delete("Secret", "credentials").await;
+    let going = |secret: &Value| !secret["metadata"]["deletionTimestamp"].is_null();
+    assert!(going(&stage.get("Secret", "credentials").await));
+    stage.all_gone("c", &["c-1"]).await;
+    stage.until_gone("Secret", "credentials").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_token_is_used_at_once() {
+    let stage = Stage::new("manager-rotated", World::small()).await;
+    let first = stage.sim.mint_token(stage.sim.unix() + 86_400.0, false);
+    stage.put_secret("credentials", &first);
+    stage.small(json!({})).await;
+    let next = stage.sim.mint_token(stage.sim.unix() + 86_400.0, false);
+    stage.put_secret("credentials", &next);
+    stage.sim.revoke(&first);
+    stage.machine("c", "c-2", true, json!({})).await;
+    stage.running("c-2").await;
+    stage.all_gone("c", &["c-1", "c-2"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refreshed_token_outlives_the_manager() {
+    let mut stage = Stage::idle("manager-refreshed", World::small()).await;
+    // Good for a moment: it is renewed before it is used.
+    let given = stage.sim.mint_token(stage.sim.unix() + 20.0, true);
+    stage.put_secret("credentials", &given);
+    stage.start();
+    stage.small(json!({})).await;
+    let kept = stage.until("Secret", "credentials-capvco-token", |kept| !kept.is_null()).await;
+    assert_eq!(kept["metadata"]["ownerReferences"][0]["name"], "credentials");
+    let user = stage.get("Secret", "credentials").await;
+    assert_ne!(kept["data"]["token"], user["data"]["token"]);
+
+    stage.kill();
+    stage.sim.revoke(&given);
+    stage.start();
+    stage.machine("c", "c-2", true, json!({})).await;
+    stage.running("c-2").await;
+    assert_eq!(stage.get("Secret", "credentials").await["data"], user["data"]);
+    stage.all_gone("c", &["c-1", "c-2"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_deleted_waits_says_so_and_can_be_abandoned() {
+    let stage = Stage::new("manager-abandon", World::small()).await;
+    let vm = stage.small(json!({})).await;
+    let space = stage.space("c").await;
+    stage.sim.revoke(&stage.sim.token());
+    for (kind, name) in [("VCOMachine", "c-1"), ("VCOCluster", "c")] {
+        stage.delete(kind, name).await;
+        let what = ("Deleting", "True", "DeletionBlocked");
+        let said = stage.until_said(kind, name, what).await;
+        assert_eq!(condition(&said, "Ready"), ("False", "DeletionBlocked"));
+        assert!(said["status"]["conditions"].to_string().contains("CredentialsRefused"));
+        let abandon = "vco.infrastructure.cluster.x-k8s.io/abandon";
+        stage.annotate(kind, name, abandon, json!("true")).await;
+        stage.until_gone(kind, name).await;
+        assert!(stage.events(name).await.contains(&"Abandoned".to_owned()));
+    }
+    let left = stage.sim.world(|world| world.cloudspace(&space).unwrap().vm(vm).cloned());
+    assert_eq!(left.unwrap().status, "RUNNING");
+    assert!(!held(&stage.get("Secret", "credentials").await), "{AT}");
+}
