@@ -12,8 +12,10 @@ use super::gate::{Around, Site, is_control_plane, site_of, vm_of};
 use super::plan::private_ip;
 use crate::api::VCOMachine;
 use crate::api::condition::{self, DELETING, DELETION_BLOCKED, DELETION_RUNS, READY, Said};
-use crate::api::contract::annotation;
-use crate::api::names::{ABANDON_ANNOTATION, MACHINE_FINALIZER};
+use crate::api::contract::{annotation, label};
+use crate::api::names::{
+    ABANDON_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MACHINE_FINALIZER,
+};
 use crate::fault::{Class, Fault as _};
 use crate::manager::apply;
 use crate::manager::context::Context;
@@ -159,10 +161,15 @@ async fn end(
 }
 
 /// A control plane's VM is stopped only after the balancer has let it go, which cuts its
-/// connections (contract, 2.5); not for ever, and not where it is the last one.
+/// connections (contract, 2.5); not for ever, and not where nobody is left for whom: then the last
+/// ones stay in the pool, and would wait for each other.
 fn still_member(context: &Context, around: &Around, vm: &Vm) -> Option<String> {
     let network = around.network.as_deref()?;
-    if !is_control_plane(around) || network.metadata.deletion_timestamp.is_some() {
+    let going = [
+        network.metadata.deletion_timestamp.is_some(),
+        around.cluster.as_deref().is_some_and(|on| on.metadata.deletion_timestamp.is_some()),
+    ];
+    if !is_control_plane(around) || going.contains(&true) || !others_stay(context, &around.vco) {
         return None;
     }
     let members = network.status.as_ref()?.network.as_ref()?.members.as_ref()?;
@@ -172,6 +179,19 @@ fn still_member(context: &Context, around: &Around, vm: &Vm) -> Option<String> {
     let waited = context.clock.unix() - since as f64;
     let waits = members.len() > 1 && members.iter().any(|on| on == ip) && waited < PATIENCE;
     waits.then(|| format!("VM {} is still in the pool before the API", vm.id))
+}
+
+/// Whether another machine of the control plane stays.
+fn others_stay(context: &Context, vco: &VCOMachine) -> bool {
+    let cluster = label(&vco.metadata, CLUSTER_NAME_LABEL);
+    let stays = |other: &VCOMachine| {
+        other.namespace() == vco.namespace()
+            && other.uid() != vco.uid()
+            && label(&other.metadata, CLUSTER_NAME_LABEL) == cluster
+            && label(&other.metadata, CONTROL_PLANE_LABEL).is_some()
+            && other.metadata.deletion_timestamp.is_none()
+    };
+    !context.vco_machines.find(stays).is_empty()
 }
 
 /// Whether a disk is neither ours nor part of the VM itself. What the cloud says nothing of is
