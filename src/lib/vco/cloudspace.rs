@@ -159,7 +159,7 @@ impl Customer {
     /// One cloudspace.
     ///
     /// # Errors
-    /// Of [`Class::NotFound`](crate::fault::Class::NotFound) if there is no such one, or only a
+    /// Of [`Class::NotFound`] if there is no such one, or only a
     /// deleted one: it may still be shown, with its state (vco-api.md 13.4, TF).
     pub async fn cloudspace(&self, id: &CloudspaceId) -> Result<Cloudspace, Error> {
         let reply = match self.send(self.read_in(id, "read the cloudspace", &[])).await {
