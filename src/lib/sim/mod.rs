@@ -44,6 +44,7 @@ mod operations;
 mod pace;
 mod partitions;
 mod past;
+mod process;
 pub mod qcow2;
 mod reply;
 pub mod rules;

@@ -25,7 +25,6 @@ mod guest;
 mod kubeadm;
 mod objects;
 mod plane;
-mod process;
 mod quarters;
 
 use std::collections::BTreeMap;
@@ -36,7 +35,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{VmAt, VmEvent, VmEvents};
-use super::{Error, Sim};
+use super::{Error, Sim, process};
 pub use etcd::Etcd;
 use quarters::{Quarters, Tools};
 

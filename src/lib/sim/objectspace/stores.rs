@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::process::{MISSING, Process};
 use super::record::Pair;
 use super::s3::S3;
+use super::server;
 use crate::clock::{Clock as _, System};
+use crate::sim::process::{Process, find};
 
 /// How long a server may take to answer for the first time.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -126,7 +127,7 @@ impl Stores {
     fn port_of(&self, id: &str) -> Option<u16> {
         let mut running = lock(&self.running);
         let (process, port) = running.processes.get_mut(id)?;
-        let (port, ended) = (*port, process.ended().is_some());
+        let (port, ended) = (*port, process.ended());
         if ended {
             running.processes.remove(id);
         }
@@ -134,18 +135,16 @@ impl Stores {
     }
 
     async fn start(&self, id: &str, store: &Store, s3: impl Fn(u16) -> S3) -> Result<u16, Trouble> {
-        let mut trouble = Trouble::Missing;
+        let program = find(&self.programs).ok_or(Trouble::Missing)?;
         for _ in 0..STARTS {
             let port = free_port().map_err(|e| Trouble::Fails(e.to_string()))?;
-            let begun = Process::start(&self.programs, &store.folder, port, &store.root);
+            let begun = server::start(&program, &store.folder, port, &store.root);
             let mut process = begun.map_err(|e| Trouble::Fails(e.to_string()))?;
-            match ready(&s3(port), &mut process).await {
-                Ok(()) => return self.keep(id, process, port),
-                Err(Some(MISSING)) => return Err(Trouble::Missing),
-                Err(_) => trouble = Trouble::Fails(store.last_words()),
+            if is_ready(&s3(port), &mut process).await {
+                return self.keep(id, process, port);
             }
         }
-        Err(trouble)
+        Err(Trouble::Fails(store.last_words()))
     }
 
     fn keep(&self, id: &str, process: Process, port: u16) -> Result<u16, Trouble> {
@@ -200,20 +199,16 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Waits until it answers to its root keys, which shows that it is ours. The error is its exit
-/// code, if it has ended.
-async fn ready(s3: &S3, process: &mut Process) -> Result<(), Option<i32>> {
+/// Waits until it answers to its root keys, which shows that it is ours.
+async fn is_ready(s3: &S3, process: &mut Process) -> bool {
     let clock = System::new();
-    while clock.elapsed() < PATIENCE {
-        if let Some(code) = process.ended() {
-            return Err(Some(code));
-        }
+    while clock.elapsed() < PATIENCE && !process.ended() {
         if s3.buckets().await.is_ok() {
-            return Ok(());
+            return true;
         }
         clock.sleep(Duration::from_millis(15)).await;
     }
-    Err(None)
+    false
 }
 
 impl Store {

@@ -1,4 +1,4 @@
-//! One server of a cluster: a process that does not outlive us.
+//! A server of the proving ground: a process that does not outlive us.
 //!
 //! A shell stands between: it starts the server and holds the other end of a pipe that we hold.
 //! However we end, by a drop, a panic or SIGKILL, the pipe closes, and the shell kills the server.
@@ -10,11 +10,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// `$@`: the program and its arguments. etcd's own variables are unset: whatever they say is
-/// meant for another one.
+/// `$@`: the program and its arguments. The servers' own variables are unset, but for those that
+/// we set: whatever they say is meant for another one.
 const SHELL: &str = r#"
 exec 3<&0 </dev/null
-for name in $(env | sed -n 's/^\(ETCD_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+for name in $(env | sed -n 's/^\(ETCD_[A-Z0-9_]*\|VGW_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 "$@" 3<&- &
 server=$!
 { read -r _ <&3; kill -9 "$server" 2>/dev/null; } &
@@ -35,9 +35,20 @@ pub(super) struct Process {
 impl Process {
     /// Starts a program; what it says is appended to `log`.
     pub(super) fn start(program: &Path, args: &[String], log: &Path) -> io::Result<Self> {
+        Self::start_with(program, args, &[], log)
+    }
+
+    /// The same, with variables: arguments can be read by everybody on the machine.
+    pub(super) fn start_with(
+        program: &Path,
+        args: &[String],
+        variables: &[(&str, &str)],
+        log: &Path,
+    ) -> io::Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(SHELL).arg("sh").arg(program).args(args);
+        command.envs(variables.iter().copied());
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).process_group(0);
         Ok(Self { shell: command.spawn()? })
     }
