@@ -87,7 +87,9 @@ mod tests {
         };
         let listens = |at: Option<std::net::SocketAddr>| u64::from(at.unwrap().port());
         assert_eq!(listens(request.health), port("health"));
-        assert_eq!(listens(request.diagnostics), port("metrics"));
+        let diagnostics = request.diagnostics.unwrap();
+        assert_eq!(listens(Some(diagnostics.address)), port("metrics"));
+        assert!(!diagnostics.insecure);
         for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
             assert_eq!(container[probe]["httpGet"]["path"], path);
             assert_eq!(container[probe]["httpGet"]["port"], "health");

@@ -9,7 +9,7 @@ use capvco::cli::args::{duration, time_limit};
 use capvco::cli::{LogFormat, Session, Talk, env, log};
 use capvco::clock::System;
 use capvco::fault::Fault;
-use capvco::manager::{self, Cloud, Election, RateLimit, Request, Times};
+use capvco::manager::{self, Cloud, Diagnostics, Election, RateLimit, Request, Times};
 use capvco::report::Verdict;
 use clap::{ArgAction, Args};
 use tracing::Level;
@@ -55,9 +55,15 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "ADDRESS", default_value = ":9440")]
     health_addr: String,
 
-    /// Where to serve /metrics; empty for nowhere
+    /// Where to serve /metrics and /log-level, over TLS and to whom the API server lets in; empty
+    /// for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8443")]
     diagnostics_address: String,
+
+    /// Serve them in plain HTTP and to everybody; the level of logs can then be changed from this
+    /// machine only
+    #[arg(long)]
+    insecure_diagnostics: bool,
 
     /// How often to look at objects that nothing happens to
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time_limit)]
@@ -205,7 +211,8 @@ pub fn request(args: ManagerArgs) -> Result<Request, BadFlag> {
         watch_filter: filled(args.watch_filter),
         election,
         health: address("--health-addr", &args.health_addr)?,
-        diagnostics: address("--diagnostics-address", &args.diagnostics_address)?,
+        diagnostics: address("--diagnostics-address", &args.diagnostics_address)?
+            .map(|address| Diagnostics { address, insecure: args.insecure_diagnostics }),
         sync_period: args.sync_period,
         cloud_lag: args.cloud_lag,
         concurrency: args.concurrency,

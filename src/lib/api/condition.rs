@@ -76,8 +76,6 @@ reasons! {
     NOT_PAUSED = "NotPaused", "Work goes on.", "Nothing.";
     IS_PAUSED = "Paused", "Work is suspended, deletion too.",
         "Set `spec.paused` of the Cluster to false, or remove the annotation `cluster.x-k8s.io/paused`; the message says which.";
-    WAITING_FOR_OWNER = "WaitingForOwner", "Cluster API has not adopted the object yet.",
-        "Check that a Cluster or Machine refers to it by `infrastructureRef`.";
     WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructureReady",
         "The cluster's network is not there yet.", "Look at the conditions of the VCOCluster.";
     WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlaneInitialized",
@@ -101,7 +99,8 @@ reasons! {
         "Raise the quota that the message names, or free something.";
     CLOUD_REFUSED = "CloudRefused", "The cloud says that what was asked is wrong.",
         "Mend what the message names; it is tried again rarely.";
-    INTERNAL_ERROR = "InternalError", "A fault of the manager itself.", "Report it with the manager's log.";
+    INTERNAL_ERROR = "InternalError", "Something that cannot be: an annotation of ours that was changed, or a fault of the manager itself.",
+        "Mend what the message names; if it names nothing of yours, report it with the manager's log.";
     CLOUDSPACE_NOT_FOUND = "CloudspaceNotFound", "The cloudspace that is named does not exist.",
         "Restore the cloudspace, or make another VCOCluster with the right `spec.cloudspace.adopt`.";
     CLOUDSPACE_AMBIGUOUS = "CloudspaceAmbiguous", "Several cloudspaces have the name.",
@@ -156,8 +155,8 @@ reasons! {
         "Look at the VCOMachines that the message names.";
     FOREIGN_THINGS_LEFT = "ForeignThingsLeft", "Others have made things in the cloudspace, which is not deleted with them.",
         "Remove what the message names, or set `spec.cloudspace.leftovers` to `Remove`.";
-    DELETION_BLOCKED = "DeletionBlocked", "The cloud cannot be asked to delete.",
-        "Mend the credentials, or annotate the object `vco.infrastructure.cluster.x-k8s.io/abandon: \"true\"` and remove by hand what the event lists.";
+    DELETION_BLOCKED = "DeletionBlocked", "The deletion cannot go on by itself, most often because the cloud cannot be asked to delete.",
+        "Mend what the message names, or annotate the object `vco.infrastructure.cluster.x-k8s.io/abandon: \"true\"` and remove by hand what the event lists.";
 }
 
 /// What is to be said of one thing: type, status, reason and message.

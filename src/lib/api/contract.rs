@@ -99,6 +99,14 @@ pub struct Reference {
     pub name: Option<String>,
 }
 
+impl Reference {
+    /// The name of what it refers to, if that is of this kind or of none that is said.
+    fn to(&self, kind: &str) -> Option<&str> {
+        let fits = self.kind.as_deref().is_none_or(|named| named == kind);
+        self.name.as_deref().filter(|_| fits)
+    }
+}
+
 /// What is so of a Cluster.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
@@ -179,6 +187,12 @@ impl Cluster {
         self.spec.paused == Some(true)
     }
 
+    /// The name of our part of it, if it is of ours.
+    #[must_use]
+    pub fn vco_cluster(&self) -> Option<&str> {
+        self.spec.infrastructure_ref.as_ref()?.to("VCOCluster")
+    }
+
     /// Whether our part is there, as Cluster API has seen it.
     #[must_use]
     pub fn infrastructure_provisioned(&self) -> bool {
@@ -197,6 +211,12 @@ impl Cluster {
 }
 
 impl Machine {
+    /// The name of our part of it, if it is of ours.
+    #[must_use]
+    pub fn vco_machine(&self) -> Option<&str> {
+        self.spec.infrastructure_ref.as_ref()?.to("VCOMachine")
+    }
+
     /// The name of the Cluster that it belongs to.
     #[must_use]
     pub fn cluster_name(&self) -> Option<&str> {

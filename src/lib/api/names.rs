@@ -20,8 +20,6 @@ pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 /// Says that somebody else looks after a `VCOCluster`. The contract's page calls it a label and
 /// its code an annotation (contract, 1.2): both count.
 pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
-/// While an object carries it, `clusterctl move` waits (contract, 3.7).
-pub const BLOCK_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/block-move";
 /// Set by `clusterctl move` on what it deletes at the source.
 pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 /// Has `clusterctl move` take an object along that no owner leads to (contract, 3.7).

@@ -8,18 +8,22 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::api::Api;
 use kube::{Client, Resource};
 
+use super::cluster::memory as cluster;
 use super::doubt::{Doubt, Tried};
 use super::events::Events;
-use super::machine::memory::Memory;
+use super::machine::memory::{self as machine, Groups, Images};
+use super::memory::Memory;
 use super::metrics::Metrics;
-use super::queue::Queue;
+use super::queue::{Key, Queue};
 use super::request::Request;
 use super::survey::Survey;
-use super::tenant::Tenants;
+use super::tenant::{Tenant, Tenants};
 use super::watch::Known;
+use crate::api::condition::CREDENTIALS_VALID;
 use crate::api::contract::{Cluster, Machine};
 use crate::api::{VCOCluster, VCOMachine, VCOMachineTemplate};
 use crate::clock::Clock;
+use crate::vco;
 
 /// One queue a kind.
 pub struct Queues {
@@ -59,9 +63,13 @@ pub struct Context {
     /// Lists of VMs.
     pub survey: Survey,
     /// What passes over machines have found out already.
-    pub memory: Memory,
+    pub machine_facts: Memory<machine::Facts>,
     /// What passes over clusters have found out already.
-    pub clusters_memory: super::cluster::memory::Memory,
+    pub cluster_facts: Memory<cluster::Facts>,
+    /// The images of locations.
+    pub images: Images,
+    /// The anti-affinity groups of cloudspaces.
+    pub groups: Groups,
     /// What is to be looked at.
     pub queues: Queues,
     began: OnceLock<Duration>,
@@ -79,6 +87,12 @@ pub struct Stores {
     pub vco_machines: Known<VCOMachine>,
     /// Our templates of machines.
     pub templates: Known<VCOMachineTemplate>,
+}
+
+/// Whether a cluster says already that its credentials are refused.
+fn says_refused(cluster: &VCOCluster) -> bool {
+    let said = cluster.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    said.into_iter().any(|one| one.type_ == CREDENTIALS_VALID && one.status == "False")
 }
 
 impl fmt::Debug for Context {
@@ -103,8 +117,10 @@ impl Context {
             events: Events::new(client.clone(), request.identity.clone()),
             tenants: Tenants::new(request.cloud.clone(), Arc::clone(&clock), Arc::clone(&metrics)),
             survey: Survey::new(Arc::clone(&clock)),
-            memory: Memory::default(),
-            clusters_memory: super::cluster::memory::Memory::default(),
+            machine_facts: Memory::default(),
+            cluster_facts: Memory::default(),
+            images: Images::default(),
+            groups: Groups::default(),
             queues: Queues {
                 clusters: queue(),
                 backups: queue(),
@@ -127,6 +143,26 @@ impl Context {
     /// From now on this process changes things, which another one may have done until now.
     pub fn begin(&self) {
         self.began.get_or_init(|| self.clock.elapsed());
+    }
+
+    /// The cloud has answered a tenant's call like this. If that is about his credentials, the
+    /// clusters that use them say so at once, unless they do already.
+    pub fn refused(&self, tenant: &Tenant, error: &vco::Error) {
+        if !self.tenants.refused(tenant, error) {
+            return;
+        }
+        let concerned = |cluster: &VCOCluster| {
+            cluster.metadata.namespace.as_deref() == Some(&tenant.secret.namespace)
+                && cluster.spec.credential_secret_ref.name == tenant.secret.name
+                && !says_refused(cluster)
+        };
+        for cluster in self.vco_clusters.find(concerned) {
+            let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+            self.cluster_facts.note(uid, |facts| facts.settled = None);
+            if let Some(key) = Key::of(&*cluster) {
+                self.queues.clusters.add(key);
+            }
+        }
     }
 
     /// What is in doubt now of an object for which this was tried.

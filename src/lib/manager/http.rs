@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
+use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use tokio::net::TcpListener;
+use axum::serve::{IncomingStream, Listener};
+use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
+use super::door::{self, From};
 use super::metrics::Metrics;
 
 /// Whether the manager could work.
@@ -51,28 +55,41 @@ pub trait Loudness: Send + Sync {
     fn set_finest(&self, finest: Level);
 }
 
-/// `/metrics`, and the level of the logs: whoever gets here may read it. Only who comes from the
-/// same machine (in a pod: through `kubectl port-forward` or `exec`, which the API server allows
-/// or not) may change it, because the finer levels cost time and show names and addresses.
-pub fn diagnostics(metrics: Arc<Metrics>, logs: Arc<dyn Loudness>) -> Router {
+/// `/metrics`, and the level of the logs. Where nobody guards them, only who comes from the same
+/// machine (in a pod: through `kubectl port-forward` or `exec`, which the API server allows or not)
+/// may change the level, because the finer ones cost time and show names and addresses.
+pub fn diagnostics(
+    metrics: Arc<Metrics>,
+    logs: Arc<dyn Loudness>,
+    guard: Option<Client>,
+) -> Router {
+    let guarded = guard.is_some();
     let show = |State(metrics): State<Arc<Metrics>>| async move {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         ([(header::CONTENT_TYPE, kind)], metrics.text())
     };
-    let level = get(level).put(set_level).with_state(logs);
-    Router::new().route("/metrics", get(show)).with_state(metrics).route("/log-level", level)
+    let level = get(level).put(set_level).with_state((logs, guarded));
+    let routes =
+        Router::new().route("/metrics", get(show)).with_state(metrics).route("/log-level", level);
+    match guard {
+        Some(client) => routes.layer(from_fn_with_state(client, door::guard)),
+        None => routes,
+    }
 }
 
-async fn level(State(logs): State<Arc<dyn Loudness>>) -> String {
+/// The dial of the logs, and whether somebody guards it.
+type Dial = (Arc<dyn Loudness>, bool);
+
+async fn level(State((logs, _)): State<Dial>) -> String {
     format!("{}\n", logs.finest().as_str().to_ascii_lowercase())
 }
 
 async fn set_level(
-    State(logs): State<Arc<dyn Loudness>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    State((logs, guarded)): State<Dial>,
+    ConnectInfo(From(from)): ConnectInfo<From>,
     wanted: String,
 ) -> (StatusCode, String) {
-    if !from.ip().to_canonical().is_loopback() {
+    if !guarded && !from.ip().to_canonical().is_loopback() {
         let why = "the level is changed from the machine itself: use kubectl port-forward\n";
         return (StatusCode::FORBIDDEN, why.to_owned());
     }
@@ -97,17 +114,13 @@ fn named(text: &str) -> Option<Level> {
     })
 }
 
-/// Binds the address, so that a port that is taken is known before anything is started.
-///
-/// # Errors
-/// The address cannot be had.
-pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}
-
 /// Serves until it is stopped.
-pub async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) {
-    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
+pub async fn serve<L>(listener: L, routes: Router, stop: CancellationToken)
+where
+    L: Listener<Addr = SocketAddr>,
+    From: for<'a> Connected<IncomingStream<'a, L>>,
+{
+    let routes = routes.into_make_service_with_connect_info::<From>();
     tokio::select! {
         served = axum::serve(listener, routes).into_future() => {
             if let Err(error) = served {
@@ -124,9 +137,9 @@ mod tests {
 
     use super::*;
 
-    struct Dial(Mutex<Level>);
+    struct Wheel(Mutex<Level>);
 
-    impl Loudness for Dial {
+    impl Loudness for Wheel {
         fn finest(&self) -> Level {
             *self.0.lock().unwrap()
         }
@@ -138,16 +151,17 @@ mod tests {
 
     #[tokio::test]
     async fn the_level_is_changed_from_the_machine_itself_and_by_name() {
-        for (from, wanted, status, level) in [
-            ("127.0.0.1:9", "debug\n", StatusCode::OK, Level::DEBUG),
-            ("[::1]:9", "trace", StatusCode::OK, Level::TRACE),
-            ("[::ffff:127.0.0.1]:9", "error", StatusCode::OK, Level::ERROR),
-            ("10.0.0.1:9", "debug", StatusCode::FORBIDDEN, Level::INFO),
-            ("127.0.0.1:9", "loud", StatusCode::BAD_REQUEST, Level::INFO),
+        for (from, guarded, wanted, status, level) in [
+            ("127.0.0.1:9", false, "debug\n", StatusCode::OK, Level::DEBUG),
+            ("[::1]:9", false, "trace", StatusCode::OK, Level::TRACE),
+            ("[::ffff:127.0.0.1]:9", false, "error", StatusCode::OK, Level::ERROR),
+            ("10.0.0.1:9", false, "debug", StatusCode::FORBIDDEN, Level::INFO),
+            ("10.0.0.1:9", true, "debug", StatusCode::OK, Level::DEBUG),
+            ("127.0.0.1:9", false, "loud", StatusCode::BAD_REQUEST, Level::INFO),
         ] {
-            let dial = Arc::new(Dial(Mutex::new(Level::INFO)));
-            let state = State(Arc::clone(&dial) as Arc<dyn Loudness>);
-            let from = ConnectInfo(from.parse().unwrap());
+            let dial = Arc::new(Wheel(Mutex::new(Level::INFO)));
+            let state = State((Arc::clone(&dial) as Arc<dyn Loudness>, guarded));
+            let from = ConnectInfo(From(from.parse().unwrap()));
             let (answer, _) = set_level(state, from, wanted.to_owned()).await;
             assert_eq!((answer, dial.finest()), (status, level), "{from:?} {wanted}");
         }

@@ -153,9 +153,10 @@ impl Candidate {
             Look::Ours => self.claim(before.acquire_time, transitions),
             _ => self.claim(None, transitions + 1),
         });
-        match self.replace(&lease).await {
-            Ok(taken) => Ok(taken),
-            Err(error) => Err(error),
+        match self.replace(&lease).await? {
+            // Somebody wrote to a Lease that is ours: that takes nothing away, and is tried again.
+            false if look == Look::Ours => Err(Error::Blocked("the lease was changed".to_owned())),
+            taken => Ok(taken),
         }
     }
 

@@ -67,6 +67,12 @@ impl ClusterId {
         format!("capvco-{self}-{what}")
     }
 
+    /// The id of the cluster that gave this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        name.strip_prefix("capvco-")?.split_once('-')?.0.parse().ok()
+    }
+
     /// Whether a name is one that this cluster gives.
     #[must_use]
     pub fn named(&self, name: Option<&str>) -> bool {
@@ -106,6 +112,8 @@ mod tests {
         assert!(!id().marked(Some("capvco/0123456789abcdee/vm/a-1")));
         assert!(id().named(Some("capvco-0123456789abcdef-api")));
         assert!(!id().named(Some("capvco-0123456789abcdefa-api")) && !id().named(None));
+        assert_eq!(ClusterId::of_name(&id().name("a-1")), Some(id()));
+        assert_eq!(ClusterId::of_name("capvco-web-1"), None);
     }
 
     #[test]

@@ -185,6 +185,12 @@ impl Metrics {
         self.expiry.get_or_create(&whose).set(at);
     }
 
+    /// A Secret with a token is gone.
+    pub fn no_longer_expires(&self, namespace: &str, name: &str) {
+        let whose = Whose { namespace: namespace.to_owned(), name: name.to_owned() };
+        self.expiry.remove(&whose);
+    }
+
     /// All of it in the text form of `OpenMetrics`.
     #[must_use]
     pub fn text(&self) -> String {

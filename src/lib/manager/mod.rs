@@ -18,6 +18,8 @@ mod backoff;
 mod cluster;
 mod context;
 mod controller;
+mod denied;
+mod door;
 mod doubt;
 mod error;
 mod events;
@@ -26,6 +28,7 @@ mod lease;
 mod machine;
 mod machine_template;
 mod mark;
+mod memory;
 mod metrics;
 mod queue;
 mod request;
@@ -35,6 +38,7 @@ mod tenant;
 mod watch;
 mod words;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +48,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +56,7 @@ pub use error::Error;
 pub use http::Loudness;
 pub use lease::Times;
 pub use metrics::sample as sample_of_metrics;
-pub use request::{Cloud, Election, Request};
+pub use request::{Cloud, Diagnostics, Election, Request};
 
 pub use crate::vco::RateLimit;
 
@@ -59,13 +64,14 @@ use cluster::Clusters;
 use cluster::backup::Backups;
 use context::{Context, Stores};
 use controller::work;
+use door::Secure;
 use http::Health;
 use lease::Candidate;
 use machine::Machines;
 use machine_template::Templates;
 use metrics::Metrics;
 use queue::{Key, Queue};
-use watch::{Known, follow, follow_names};
+use watch::{Heard, Known, follow, follow_names};
 
 use crate::api::contract::{Cluster, Machine, label};
 use crate::api::names::{CLUSTER_NAME_LABEL, WATCH_FILTER_LABEL};
@@ -105,17 +111,22 @@ pub async fn run(
     let client = connect(&request).await?;
     let (health, metrics) = (Arc::new(Health::default()), Metrics::new());
     let mut servers = JoinSet::new();
-    for (address, routes) in [
-        (request.health, http::health(Arc::clone(&health))),
-        (request.diagnostics, http::diagnostics(Arc::clone(&metrics), logs)),
-    ] {
-        let Some(address) = address else { continue };
-        let listener = http::bind(address).await.map_err(|source| Error::Setup {
-            doing: format!("listen on {address}"),
-            source: source.into(),
-        })?;
-        tracing::info!(%address, "listening");
-        servers.spawn(http::serve(listener, routes, stop.clone()));
+    if let Some(address) = request.health {
+        let routes = http::health(Arc::clone(&health));
+        servers.spawn(http::serve(listen(address).await?, routes, stop.clone()));
+    }
+    if let Some(Diagnostics { address, insecure }) = request.diagnostics {
+        let listener = listen(address).await?;
+        let guard = (!insecure).then(|| client.clone());
+        let routes = http::diagnostics(Arc::clone(&metrics), logs, guard);
+        if insecure {
+            servers.spawn(http::serve(listener, routes, stop.clone()));
+        } else {
+            let doing = "make a certificate for diagnostics".to_owned();
+            let secure = Secure::new(listener, Arc::clone(&clock));
+            let secure = secure.map_err(|source| Error::Setup { doing, source })?;
+            servers.spawn(http::serve(secure, routes, stop.clone()));
+        }
     }
     let election = request.election.clone();
     let identity = request.identity.clone();
@@ -177,13 +188,23 @@ async fn lead(
             () = context.clock.sleep(GRACE) => {}
         }
     };
-    // Dropping the workers ends what they are at, in the middle if need be.
     let outcome = tokio::select! {
         () = ended => Ok(()),
         error = lost => Err(error),
     };
+    // This ends what they are at, in the middle if need be: nobody works when the Lease is given up.
+    workers.shutdown().await;
     context.metrics.leads(false);
     outcome
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    let doing = || format!("listen on {address}");
+    let listener = TcpListener::bind(address).await;
+    let listener =
+        listener.map_err(|source| Error::Setup { doing: doing(), source: source.into() })?;
+    tracing::info!(%address, "listening");
+    Ok(listener)
 }
 
 async fn connect(request: &Request) -> Result<Client, Error> {
@@ -233,11 +254,11 @@ fn watches(context: &Arc<Context>, writers: Writers) -> JoinSet<()> {
     let (at, core) = (Arc::clone(context), config.clone());
     set.spawn(follow(at.all(), core.clone(), writers.clusters, {
         let at = Arc::clone(&at);
-        move |cluster: &Cluster| cluster_changed(&at, cluster)
+        move |cluster: &Cluster, _| cluster_changed(&at, cluster)
     }));
     set.spawn(follow(at.all(), core, writers.machines, {
         let at = Arc::clone(&at);
-        move |machine: &Machine| machine_changed(&at, machine)
+        move |machine: &Machine, _| machine_changed(&at, machine)
     }));
     if let Some(filter) = &context.request.watch_filter {
         config = config.labels(&format!("{WATCH_FILTER_LABEL}={filter}"));
@@ -246,25 +267,32 @@ fn watches(context: &Arc<Context>, writers: Writers) -> JoinSet<()> {
     let (at, config) = with();
     set.spawn(follow(at.all(), config, writers.vco_clusters, {
         let at = Arc::clone(&at);
-        move |cluster: &VCOCluster| vco_cluster_changed(&at, cluster)
+        move |cluster: &VCOCluster, heard| {
+            let own = at.vco_clusters.is_own(cluster, heard);
+            vco_cluster_changed(&at, cluster, own);
+        }
     }));
     let (at, config) = with();
     set.spawn(follow(at.all(), config, writers.vco_machines, {
         let at = Arc::clone(&at);
-        move |machine: &VCOMachine| vco_machine_changed(&at, machine)
+        move |machine: &VCOMachine, heard| {
+            let own = at.vco_machines.is_own(machine, heard);
+            vco_machine_changed(&at, machine, own);
+        }
     }));
     let (at, config) = with();
     set.spawn(follow(at.all(), config, writers.templates, {
         let at = Arc::clone(&at);
-        move |template: &VCOMachineTemplate| add(&at.queues.templates, template)
+        move |template: &VCOMachineTemplate, _| add(&at.queues.templates, template)
     }));
     let at = Arc::clone(context);
     // Secrets are users' and bear no labels of ours.
     set.spawn(follow_names(at.all::<PartialObjectMeta<Secret>>(), watcher::Config::default(), {
         let at = Arc::clone(&at);
-        move |secret| {
+        move |secret, heard| {
             if let Some(key) = secret_key(secret) {
-                secret_changed(&at, &key, secret.metadata.resource_version.as_deref());
+                let version = secret.metadata.resource_version.as_deref();
+                secret_changed(&at, &key, version.filter(|_| heard != Heard::Gone));
             }
         }
     }));
@@ -285,8 +313,7 @@ fn add<K: kube::Resource>(queue: &Queue, object: &K) {
 /// Our part of a Cluster, and our machines of it: a pause, or that it may begin.
 fn cluster_changed(context: &Context, cluster: &Cluster) {
     let namespace = cluster.metadata.namespace.clone().unwrap_or_default();
-    let ours = cluster.spec.infrastructure_ref.as_ref().and_then(|ours| ours.name.clone());
-    if let Some(ours) = ours {
+    if let Some(ours) = cluster.vco_cluster() {
         context.queues.clusters.add(Key::new(namespace.as_str(), ours));
     }
     if let Some(name) = &cluster.metadata.name {
@@ -307,8 +334,7 @@ fn machines_of(context: &Context, namespace: &str, cluster: &str) {
 /// Our part of a Machine; and the cluster, whose pool depends on the machine's health.
 fn machine_changed(context: &Context, machine: &Machine) {
     let namespace = machine.metadata.namespace.clone().unwrap_or_default();
-    let ours = machine.spec.infrastructure_ref.as_ref().and_then(|ours| ours.name.clone());
-    if let Some(ours) = ours {
+    if let Some(ours) = machine.vco_machine() {
         context.queues.machines.add(Key::new(namespace.as_str(), ours));
     }
     if let (true, Some(cluster)) = (machine.is_control_plane(), machine.cluster_name()) {
@@ -319,33 +345,36 @@ fn machine_changed(context: &Context, machine: &Machine) {
 /// The network of the Cluster of this name.
 fn network_of(context: &Context, namespace: &str, cluster: &str) {
     let found = context.clusters.get(&Key::new(namespace, cluster));
-    let named =
-        found.as_deref().and_then(|found| found.spec.infrastructure_ref.as_ref()?.name.clone());
-    if let Some(name) = named {
+    if let Some(name) = found.as_deref().and_then(Cluster::vco_cluster) {
         context.queues.clusters.add(Key::new(namespace, name));
     }
 }
 
-/// The cluster itself, and its machines.
-fn vco_cluster_changed(context: &Context, cluster: &VCOCluster) {
-    add(&context.queues.clusters, cluster);
-    add(&context.queues.backups, cluster);
+/// The cluster itself, unless it is what we wrote of it, and its machines.
+fn vco_cluster_changed(context: &Context, cluster: &VCOCluster, own: bool) {
+    if !own {
+        add(&context.queues.clusters, cluster);
+        add(&context.queues.backups, cluster);
+    }
     let namespace = cluster.namespace().unwrap_or_default();
     if let Some(name) = label(&cluster.metadata, CLUSTER_NAME_LABEL) {
         machines_of(context, &namespace, name);
     }
 }
 
-/// The machine itself, and its cluster: for the pool, and for a deletion that waits for machines.
-fn vco_machine_changed(context: &Context, machine: &VCOMachine) {
-    add(&context.queues.machines, machine);
+/// The machine itself, unless it is what we wrote of it, and its cluster: for the pool, and for a
+/// deletion that waits for machines.
+fn vco_machine_changed(context: &Context, machine: &VCOMachine, own: bool) {
+    if !own {
+        add(&context.queues.machines, machine);
+    }
     let namespace = machine.namespace().unwrap_or_default();
     if let Some(cluster) = label(&machine.metadata, CLUSTER_NAME_LABEL) {
         network_of(context, &namespace, cluster);
     }
 }
 
-/// Who uses a Secret that has changed looks again.
+/// Who uses a Secret that has changed, or has no version any more and is gone, looks again.
 fn secret_changed(context: &Context, secret: &Key, version: Option<&str>) {
     let here =
         |cluster: &VCOCluster| cluster.metadata.namespace.as_deref() == Some(&secret.namespace);
@@ -355,7 +384,7 @@ fn secret_changed(context: &Context, secret: &Key, version: Option<&str>) {
     };
     for cluster in context.vco_clusters.find(reads_backups) {
         if let Some(uid) = cluster.uid() {
-            context.clusters_memory.note(&uid, |facts| facts.backup = None);
+            context.cluster_facts.note(&uid, |facts| facts.backup = None);
         }
         add(&context.queues.backups, &*cluster);
     }
@@ -366,14 +395,17 @@ fn secret_changed(context: &Context, secret: &Key, version: Option<&str>) {
     if users.is_empty() {
         return;
     }
-    context.tenants.forget(secret, version);
+    match version {
+        Some(version) => context.tenants.changed(secret, version),
+        None => context.tenants.gone(secret),
+    }
     for cluster in users {
         if let Some(uid) = cluster.uid() {
-            context.clusters_memory.note(&uid, |facts| {
+            context.cluster_facts.note(&uid, |facts| {
                 // It may be another Secret of the same name, which nobody holds.
-                (facts.settled, facts.held) = (None, false);
+                (facts.settled, facts.held) = (None, None);
             });
         }
-        vco_cluster_changed(context, &cluster);
+        vco_cluster_changed(context, &cluster, false);
     }
 }

@@ -48,6 +48,16 @@ pub struct Election {
     pub times: Times,
 }
 
+/// Where diagnostics are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether in plain HTTP and to everybody, instead of over TLS and to whom the API server lets
+    /// in.
+    pub insecure: bool,
+}
+
 /// Everything that the manager is told.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -61,8 +71,8 @@ pub struct Request {
     pub election: Option<Election>,
     /// Where `/healthz` and `/readyz` are served.
     pub health: Option<SocketAddr>,
-    /// Where `/metrics` are served.
-    pub diagnostics: Option<SocketAddr>,
+    /// Where `/metrics` are served, and to whom.
+    pub diagnostics: Option<Diagnostics>,
     /// How often an object is looked at that nothing happens to.
     pub sync_period: Duration,
     /// How long a list of the cloud may lack what was just made.

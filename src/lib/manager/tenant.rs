@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
+use super::denied::Denied;
 use super::error::Error;
 use super::metrics::Metrics;
 use super::queue::Key;
@@ -31,10 +33,14 @@ const DAYS_AHEAD: f64 = 7.0 * 86_400.0;
 
 /// Somebody who may use the cloud.
 pub struct Tenant {
-    /// Tells tenants apart, for caches.
+    /// Tells tenants apart, for caches: the same for the same Secret, whatever is in it.
     pub number: u64,
+    /// The Secret with his credentials.
+    pub secret: Key,
     /// What is his.
     pub customer: Customer,
+    /// What he is refused.
+    pub denied: Arc<Denied>,
 }
 
 impl fmt::Debug for Tenant {
@@ -71,9 +77,33 @@ struct Given {
     customer: Option<String>,
 }
 
+/// A Secret, and a customer if the cluster names one.
+type Place = (Key, Option<String>);
+
+/// What is known of a place.
 struct Entry {
+    number: u64,
+    denied: Arc<Denied>,
+    /// The version of the Secret when it was read last.
     version: Option<String>,
-    tenant: Arc<Tenant>,
+    /// A sum of what was in it.
+    sum: Option<[u8; 32]>,
+    /// Who is let in with that.
+    admitted: Option<Arc<Tenant>>,
+    /// Whether the Secret may have changed since.
+    stale: bool,
+}
+
+/// A sum of what is in a Secret, to know it again without keeping it.
+fn sum(secret: &Secret) -> [u8; 32] {
+    let mut sum = Sha256::new();
+    for (key, value) in secret.data.iter().flatten() {
+        for part in [key.as_bytes(), &value.0] {
+            sum.update(part.len().to_be_bytes());
+            sum.update(part);
+        }
+    }
+    sum.finalize().into()
 }
 
 /// All tenants.
@@ -82,8 +112,7 @@ pub struct Tenants {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     numbers: AtomicU64,
-    /// By Secret and wished-for customer.
-    entries: Mutex<HashMap<(Key, Option<String>), Entry>>,
+    entries: Mutex<HashMap<Place, Entry>>,
     /// Where those who are one user to the cloud share its limits.
     limiters: Limiters,
 }
@@ -97,28 +126,41 @@ impl Tenants {
         Self { cloud, clock, metrics, numbers, entries, limiters }
     }
 
+    fn entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The Secret in which the last good token of this one is kept.
     #[must_use]
     pub fn kept_name(secret: &str) -> String {
         format!("{secret}-capvco-token")
     }
 
-    /// A Secret has changed or gone: it is read again when it is needed. False if nobody uses it.
-    pub fn forget(&self, secret: &Key, version: Option<&str>) -> bool {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = entries.len();
-        entries.retain(|(key, _), entry| key != secret || entry.version.as_deref() == version);
-        entries.len() < before
+    /// A Secret has changed or gone: it is read again when it is needed.
+    pub fn changed(&self, secret: &Key, version: &str) {
+        for ((key, _), entry) in &mut *self.entries() {
+            entry.stale |= key == secret && entry.version.as_deref() != Some(version);
+        }
     }
 
-    /// The cloud has answered a tenant's call like this. A token that is refused for good is not
-    /// used again: next time the Secrets are read anew.
-    pub fn refused(&self, number: u64, error: &vco::Error) {
+    /// A Secret is gone.
+    pub fn gone(&self, secret: &Key) {
+        self.entries().retain(|(key, _), _| key != secret);
+        self.metrics.no_longer_expires(&secret.namespace, &secret.name);
+    }
+
+    /// The cloud has answered a tenant's call like this; whether that is about his credentials. A
+    /// token that is refused for good is not used again: next time the Secrets are read anew.
+    pub fn refused(&self, tenant: &Tenant, error: &vco::Error) -> bool {
+        let denied = tenant.denied.note(error);
         // Who may not do one thing (403) is let in all the same.
-        if error.class() == Class::Auth && error.status() != Some(403) {
-            let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-            entries.retain(|_, entry| entry.tenant.number != number);
+        if denied && error.status() != Some(403) {
+            let is_his = |on: &Arc<Tenant>| std::ptr::eq(&raw const **on, tenant);
+            for entry in self.entries().values_mut() {
+                entry.admitted.take_if(|on| is_his(on));
+            }
         }
+        denied
     }
 
     /// The tenant with the credentials in this Secret, and perhaps this customer.
@@ -134,24 +176,54 @@ impl Tenants {
     ) -> Result<Arc<Tenant>, NoTenant> {
         let secret = Key::new(namespace, secret);
         let place = (secret.clone(), customer.map(str::to_owned));
-        if let Some(entry) = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(&place)
+        if let Some(Entry { admitted: Some(tenant), stale: false, .. }) = self.entries().get(&place)
         {
-            return Ok(Arc::clone(&entry.tenant));
+            return Ok(Arc::clone(tenant));
         }
         let reading = |source| Error::api(format!("read the secret {secret}"), source);
         let Some(found) = api.get_opt(&secret.name).await.map_err(reading)? else {
             let message = format!("there is no secret {secret}");
             return Err(NoTenant::Said { reason: SECRET_NOT_FOUND, message });
         };
-        let version = found.resource_version();
+        let (number, denied) = match self.same(&place, &found) {
+            Ok(tenant) => return Ok(tenant),
+            Err(known) => known,
+        };
         let given = self.given(&secret, &found, customer)?;
         let kept = api.get_opt(&Self::kept_name(&secret.name)).await.map_err(reading)?;
         let kept = kept.and_then(|kept| field(&kept, "token")).map(SecretString::from);
-        let tenant = self.admitted(&given, kept).await?;
+        let customer = self.admitted(&given, kept, &denied).await?;
+        let tenant = Arc::new(Tenant { number, secret, customer, denied });
         keep_renewed(api.clone(), &found, &tenant);
-        let entry = Entry { version, tenant: Arc::clone(&tenant) };
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(place, entry);
+        if let Some(entry) = self.entries().get_mut(&place)
+            && entry.sum == Some(sum(&found))
+        {
+            entry.admitted = Some(Arc::clone(&tenant));
+        }
         Ok(tenant)
+    }
+
+    /// The tenant of a Secret in which nothing has changed but who holds it, or else what every
+    /// tenant of this place has in common.
+    fn same(&self, place: &Place, found: &Secret) -> Result<Arc<Tenant>, (u64, Arc<Denied>)> {
+        let mut entries = self.entries();
+        let entry = entries.entry(place.clone()).or_insert_with(|| Entry {
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            denied: Denied::new(Arc::clone(&self.metrics)),
+            version: None,
+            sum: None,
+            admitted: None,
+            stale: false,
+        });
+        entry.version = found.resource_version();
+        entry.stale = false;
+        let now = Some(sum(found));
+        if entry.sum != now {
+            entry.sum = now;
+            entry.admitted = None;
+            entry.denied.forget();
+        }
+        entry.admitted.clone().ok_or_else(|| (entry.number, Arc::clone(&entry.denied)))
     }
 
     fn given(&self, key: &Key, secret: &Secret, customer: Option<&str>) -> Result<Given, NoTenant> {
@@ -171,42 +243,47 @@ impl Tenants {
         Ok(Given { token: token.into(), portal, iam_refresh, customer })
     }
 
-    /// A tenant whom the cloud lets in, with the user's token or with the last good one.
+    /// A customer whom the cloud lets in, with the user's token or with the last good one.
     async fn admitted(
         &self,
         given: &Given,
         kept: Option<SecretString>,
-    ) -> Result<Arc<Tenant>, NoTenant> {
-        let customer = match self.try_in(given, given.token.clone()).await {
-            Ok(customer) => customer,
-            Err(refused) => match kept {
-                Some(kept) if refused.class() == Class::Auth => {
-                    self.try_in(given, kept).await.map_err(|_| said(&refused))?
-                }
-                _ => return Err(said(&refused)),
-            },
+        denied: &Arc<Denied>,
+    ) -> Result<Customer, NoTenant> {
+        let refused = match self.try_in(given, given.token.clone(), denied).await {
+            Ok(customer) => return Ok(customer),
+            Err(refused) => refused,
         };
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Tenant { number, customer }))
+        match kept {
+            Some(kept) if refused.class() == Class::Auth => {
+                self.try_in(given, kept, denied).await.map_err(|_| said(&refused))
+            }
+            _ => Err(said(&refused)),
+        }
     }
 
     /// When the tenant's token expires, if that is near and nothing renews it: in seconds.
     #[must_use]
-    pub fn ends_soon(&self, secret: &Key, tenant: &Tenant) -> Option<f64> {
-        let client = tenant.customer.client();
+    pub fn ends_soon(&self, tenant: &Tenant) -> Option<f64> {
+        let (client, secret) = (tenant.customer.client(), &tenant.secret);
         let at = client.token_expiry()?;
         self.metrics.expires(&secret.namespace, &secret.name, at);
         let left = at - self.clock.unix();
         (client.token_is_renewable() == Some(false) && left < DAYS_AHEAD).then_some(left)
     }
 
-    async fn try_in(&self, given: &Given, token: SecretString) -> Result<Customer, vco::Error> {
+    async fn try_in(
+        &self,
+        given: &Given,
+        token: SecretString,
+        denied: &Arc<Denied>,
+    ) -> Result<Customer, vco::Error> {
         let mut config = Config::new(given.portal.clone(), TokenSource::Inline(token));
         config.iam_refresh.clone_from(&given.iam_refresh);
         config.customer = given.customer.as_deref().and_then(|customer| customer.parse().ok());
         self.cloud.shape(&mut config);
         config.limiters = Some(self.limiters.clone());
-        config.watch = Some(Arc::clone(&self.metrics) as Arc<dyn vco::Watch>);
+        config.watch = Some(Arc::clone(denied) as Arc<dyn vco::Watch>);
         let client = Client::new(config, Arc::clone(&self.clock))?;
         // A customer that is given is believed: only this call tells whether the token is good.
         client.me().await?;
@@ -304,6 +381,22 @@ pub async fn let_go(api: &Api<Secret>, name: &str, finalizer: &str) -> Result<()
     }
     let all: Vec<_> = secret.finalizers().iter().filter(|one| *one != finalizer).collect();
     patch(api, &secret, json!({"finalizers": all})).await
+}
+
+/// Lets every Secret go that is held for a cluster which names another one by now.
+///
+/// # Errors
+/// The API server refuses.
+pub async fn let_others_go(api: &Api<Secret>, name: &str, finalizer: &str) -> Result<(), Error> {
+    let all = api.list_metadata(&ListParams::default()).await;
+    let all = all.map_err(|source| Error::api("list the secrets of a namespace", source))?;
+    let held = all.items.iter().filter(|secret| {
+        secret.name_any() != name && secret.finalizers().iter().any(|one| one == finalizer)
+    });
+    for secret in held {
+        let_go(api, &secret.name_any(), finalizer).await?;
+    }
+    Ok(())
 }
 
 async fn read(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, Error> {

@@ -26,7 +26,25 @@ impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + S
 /// The objects of a kind: as they were last heard of, or as we have written them since.
 pub struct Known<K: Seen + 'static> {
     store: Store<K>,
-    written: Mutex<HashMap<Key, Arc<K>>>,
+    written: Mutex<HashMap<Key, Written<K>>>,
+}
+
+/// What we wrote last of an object.
+struct Written<K> {
+    version: u64,
+    /// The object, until the store has heard of it.
+    object: Option<Arc<K>>,
+}
+
+/// How an object was heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// In a list: whatever came before it was not heard of.
+    Listed,
+    /// By a change.
+    Changed,
+    /// It is gone.
+    Gone,
 }
 
 impl<K: Seen + 'static> Known<K> {
@@ -43,24 +61,37 @@ impl<K: Seen + 'static> Known<K> {
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         let stored = self.store.get(&ObjectRef::new(&key.name).within(&key.namespace));
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ours) = written.get(key).cloned() else { return stored };
         let Some(stored) = stored else {
             // Gone: what we wrote was before that, or the store has not heard of it yet.
             written.remove(key);
             return None;
         };
-        if stored.uid() == ours.uid() && version(&*ours) > version(&*stored) {
-            return Some(ours);
+        let Some(last) = written.get_mut(key) else { return Some(stored) };
+        let newer = last
+            .object
+            .clone()
+            .filter(|ours| ours.uid() == stored.uid() && last.version > version(&*stored));
+        if newer.is_none() {
+            last.object = None;
         }
-        written.remove(key);
-        Some(stored)
+        newer.or(Some(stored))
+    }
+
+    /// Whether a change is of our own making, so that nobody has to look at it. Whoever wakes
+    /// himself by what he says of a failure never rests between two tries.
+    #[must_use]
+    pub fn is_own(&self, object: &K, heard: Heard) -> bool {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = Key::of(object).and_then(|key| written.get(&key).map(|last| last.version));
+        heard == Heard::Changed && last == Some(version(object))
     }
 
     /// Keeps what the API server answered to a write of ours.
     pub fn wrote(&self, object: K) {
         if let Some(key) = Key::of(&object) {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-            written.insert(key, Arc::new(object));
+            let version = version(&object);
+            written.insert(key, Written { version, object: Some(Arc::new(object)) });
         }
     }
 
@@ -88,7 +119,7 @@ pub async fn follow<K: Seen + 'static>(
     api: Api<K>,
     config: watcher::Config,
     mut writer: Writer<K>,
-    tell: impl Fn(&K) + Send,
+    tell: impl Fn(&K, Heard) + Send,
 ) {
     let events = watcher::watcher(api, config)
         .default_backoff()
@@ -98,10 +129,11 @@ pub async fn follow<K: Seen + 'static>(
         match event {
             Ok(event) => {
                 writer.apply_watcher_event(&event);
-                if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) =
-                    &event
-                {
-                    tell(object);
+                match &event {
+                    Event::Apply(object) => tell(object, Heard::Changed),
+                    Event::Delete(object) => tell(object, Heard::Gone),
+                    Event::InitApply(object) => tell(object, Heard::Listed),
+                    Event::Init | Event::InitDone => {}
                 }
             }
             // It goes on by itself, with back-off.
@@ -115,16 +147,16 @@ pub async fn follow<K: Seen + 'static>(
 pub async fn follow_names<K: Seen + 'static>(
     api: Api<PartialObjectMeta<K>>,
     config: watcher::Config,
-    tell: impl Fn(&PartialObjectMeta<K>) + Send,
+    tell: impl Fn(&PartialObjectMeta<K>, Heard) + Send,
 ) {
     let events = watcher::watcher(api, config).default_backoff();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Apply(object) | Event::Delete(object) | Event::InitApply(object)) => {
-                tell(&object);
-            }
-            Ok(_) => {}
+            Ok(Event::Apply(object)) => tell(&object, Heard::Changed),
+            Ok(Event::Delete(object)) => tell(&object, Heard::Gone),
+            Ok(Event::InitApply(object)) => tell(&object, Heard::Listed),
+            Ok(Event::Init | Event::InitDone) => {}
             Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
         }
     }

@@ -14,8 +14,10 @@ pub(super) const ACCOUNT: &str = "capvco-manager";
 const MANAGER: &str = "capvco-manager";
 const LEASES: &str = "capvco-leases";
 const AUTOSCALER: &str = "capvco-autoscaler";
+const METRICS: &str = "capvco-metrics-reader";
 
-/// The account, its roles, and the role for autoscalers, which whoever runs one binds.
+/// The account, its roles, and the roles for autoscalers and for who reads metrics, which whoever
+/// runs one binds.
 pub(super) fn all() -> Vec<Value> {
     vec![
         account(),
@@ -24,6 +26,7 @@ pub(super) fn all() -> Vec<Value> {
         role("Role", LEASES, &at_home()),
         binding("Role", LEASES),
         role("ClusterRole", AUTOSCALER, &[reading(GROUP, &["vcomachinetemplates"])]),
+        role("ClusterRole", METRICS, &[path("/metrics", &["get"])]),
     ]
 }
 
@@ -66,6 +69,10 @@ fn reading(group: &str, resources: &[&str]) -> Value {
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+fn path(path: &str, verbs: &[&str]) -> Value {
+    json!({"nonResourceURLs": [path], "verbs": verbs})
 }
 
 fn account() -> Value {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use capvco::sim::World;
 use serde_json::{Value, json};
 
-use super::stage::{Stage, condition, is_provisioned};
+use super::stage::{AT, IMAGE, Stage, condition, is_provisioned};
 
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
@@ -81,6 +81,13 @@ async fn the_annotation_pauses_whatever_its_value() {
     stage.all_as_before();
 }
 
+/// Since when an object is ready or not.
+fn since(object: &Value) -> Value {
+    let all = object["status"]["conditions"].as_array().unwrap();
+    let ready = all.iter().find(|one| one["type"] == "Ready").unwrap();
+    json!([ready["status"], ready["lastTransitionTime"]])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn finalizers_come_back_after_a_pause() {
     let stage = Stage::new("manager-finalizers", World::small()).await;
@@ -90,18 +97,19 @@ async fn finalizers_come_back_after_a_pause() {
     let mut owners = Vec::new();
     for (kind, name) in all {
         let said = stage.until_said(kind, name, ("Paused", "True", "Paused")).await;
-        owners.push(said["metadata"]["ownerReferences"].clone());
+        owners.push((said["metadata"]["ownerReferences"].clone(), since(&said)));
         let none = json!({"metadata": {"finalizers": null, "ownerReferences": null}});
         stage.patch(kind, name, none).await;
     }
     let before = writes(&stage);
     a_while().await;
     pause(&stage, false).await;
-    for ((kind, name), owners) in all.into_iter().zip(owners) {
+    for ((kind, name), (owners, ready_since)) in all.into_iter().zip(owners) {
         // Cluster API brings these back.
         stage.patch(kind, name, json!({"metadata": {"ownerReferences": owners}})).await;
         let held = |object: &Value| object["metadata"]["finalizers"].as_array().is_some();
-        stage.until(kind, name, held).await;
+        let object = stage.until(kind, name, held).await;
+        assert_eq!(since(&object), ready_since, "{kind} was ready all the time");
     }
     assert_eq!(writes(&stage), before);
     stage.all_gone("c", &["c-1"]).await;
@@ -127,6 +135,49 @@ async fn what_somebody_else_looks_after_is_not_touched() {
         stage.until_gone("VCOCluster", name).await;
     }
     stage.all_gone("ours", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_come_in_a_network_that_somebody_else_looks_after() {
+    const ID: &str = "vco.infrastructure.cluster.x-k8s.io/cluster-id";
+    let mut stage = Stage::idle("manager-managed-machines", World::small()).await;
+    let space = stage.sim.world(|world| {
+        let (space, vm) = world.add_vm(AT, IMAGE, "web");
+        assert!(world.cloudspace(&space).unwrap().vm(vm).is_some());
+        space
+    });
+    let pointer = format!("/acme_1/cloudspaces/{space}");
+    let sim = std::sync::Arc::clone(&stage.sim);
+    let record = || sim.world(|world| world.record(&pointer).unwrap());
+    let before = record();
+    let bucket = json!({
+        "s3": {"endpoint": "http://127.0.0.1:9", "bucket": "backups"},
+        "secretRef": {"name": "credentials"},
+    });
+    stage.cluster("c", json!({"cloudspaceId": space, "backup": bucket})).await;
+    let mark = json!({MANAGED_BY: "terraform", ID: "00112233445566ff"});
+    stage.patch("VCOCluster", "c", json!({"metadata": {"annotations": mark}})).await;
+    let endpoint = json!({"host": "203.0.113.7", "port": 6443});
+    stage.patch("VCOCluster", "c", json!({"spec": {"controlPlaneEndpoint": endpoint}})).await;
+    stage.patch_status("VCOCluster", "c", json!({"initialization": {"provisioned": true}})).await;
+    let network = stage.get("VCOCluster", "c").await;
+    stage.start_with("--diagnostics-address= -vv");
+    stage.machine("c", "c-1", true, json!({})).await;
+    let waits = ("Ready", "False", "WaitingForClusterInfrastructureReady");
+    stage.until_said("VCOMachine", "c-1", waits).await;
+    stage.provisioned("c").await;
+    stage.running("c-1").await;
+    for operation in ["createCloudspace", "createCloudspacesServerPool", "createLoadBalancer"] {
+        assert_eq!(stage.calls(operation), 0, "{operation}");
+    }
+    stage.delete("VCOMachine", "c-1").await;
+    stage.until_gone("VCOMachine", "c-1").await;
+    assert_eq!(stage.get("VCOCluster", "c").await, network, "not even its status is written");
+    stage.delete("VCOCluster", "c").await;
+    stage.until_gone("VCOCluster", "c").await;
+    // Who looks after the network removes the group with it.
+    stage.sim.world(|world| world.cloudspace_mut(&space).unwrap().groups.clear());
+    assert_eq!(record(), before);
 }
 
 /// What `clusterctl move` makes of an object elsewhere: no status, no finalizer, other owners.

@@ -116,3 +116,59 @@ async fn who_cannot_be_deleted_waits_says_so_and_can_be_abandoned() {
     assert_eq!(left.unwrap().status, "RUNNING");
     assert!(!held(&stage.get("Secret", "credentials").await), "{AT}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_refused_shows_at_once_on_a_cluster_that_is_ready() {
+    let mut stage = Stage::idle("manager-refused-later", World::small()).await;
+    // Long after this test the cluster would be looked at again.
+    let _manager = stage.another("--diagnostics-address= -vv");
+    stage.small(json!({})).await;
+    stage.sim.revoke(&stage.sim.token());
+    stage.machine("c", "c-2", true, json!({})).await;
+    let what = ("CredentialsValid", "False", "CredentialsRefused");
+    let said = stage.until_said("VCOCluster", "c", what).await;
+    assert_eq!(condition(&said, "Ready"), ("True", "Ready"));
+    let fresh = stage.sim.mint_token(stage.sim.unix() + 86_400.0, false);
+    stage.put_secret("credentials", &fresh);
+    stage.until_said("VCOCluster", "c", ("CredentialsValid", "True", "CredentialsAccepted")).await;
+    stage.running("c-2").await;
+    stage.patience = std::time::Duration::from_mins(2);
+    stage.all_gone("c", &["c-1", "c-2"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_denied_shows_until_it_is_allowed() {
+    let stage = Stage::idle("manager-denied", World::small()).await;
+    let _manager = stage.another("--diagnostics-address= -vv");
+    stage.small(json!({})).await;
+    stage.sim.fault("createVirtualMachine=403*inf".parse().unwrap());
+    stage.machine("c", "c-2", true, json!({})).await;
+    let what = ("CredentialsValid", "False", "AccessDenied");
+    let said = stage.until_said("VCOCluster", "c", what).await;
+    assert_eq!(condition(&said, "Ready"), ("True", "Ready"));
+    assert!(said["status"]["conditions"].to_string().contains("create the VM"));
+    stage.until_said("VCOMachine", "c-2", ("Ready", "False", "AccessDenied")).await;
+    stage.sim.no_faults();
+    stage.running("c-2").await;
+    stage.until_said("VCOCluster", "c", ("CredentialsValid", "True", "CredentialsAccepted")).await;
+    stage.all_gone("c", &["c-1", "c-2"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_names_another_secret_lets_the_first_one_go() {
+    let mut stage = Stage::new("manager-other-secret", World::small()).await;
+    stage.small(json!({})).await;
+    stage.until("Secret", "credentials", held).await;
+    stage.put_secret("second", &stage.sim.token());
+    let change = |name: &str| json!({"spec": {"credentialSecretRef": {"name": name}}});
+    stage.patch("VCOCluster", "c", change("second")).await;
+    stage.until("Secret", "second", held).await;
+    stage.until("Secret", "credentials", |secret| !held(secret)).await;
+    // Whoever takes over does not know which one was held before.
+    stage.kill();
+    stage.patch("VCOCluster", "c", change("credentials")).await;
+    stage.start();
+    stage.until("Secret", "credentials", held).await;
+    stage.until("Secret", "second", |secret| !held(secret)).await;
+    stage.all_gone("c", &["c-1"]).await;
+}

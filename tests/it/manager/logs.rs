@@ -29,8 +29,9 @@ async fn logs_are_json_without_secrets_and_as_much_as_is_asked_for_while_it_runs
     stage.kill();
     let from = stage.said().len();
     let port = port();
-    stage
-        .start_with(&format!("--logging-format json --v=5 --diagnostics-address=127.0.0.1:{port}"));
+    stage.start_with(&format!(
+        "--logging-format json --v=5 --insecure-diagnostics --diagnostics-address=127.0.0.1:{port}"
+    ));
     stage.cluster("c", json!({})).await;
     stage.provisioned("c").await;
     stage.machine("c", "c-1", true, json!({})).await;

@@ -23,7 +23,8 @@ fn candidate(stage: &Stage) -> Running {
     let flags = format!(
         "-vv --leader-elect --leader-elect-namespace {} --leader-elect-lease-duration 6s \
          --leader-elect-renew-deadline 4s --leader-elect-retry-period 500ms \
-         --health-addr 127.0.0.1:{health} --diagnostics-address 127.0.0.1:{metrics}",
+         --health-addr 127.0.0.1:{health} --diagnostics-address 127.0.0.1:{metrics} \
+         --insecure-diagnostics",
         stage.namespace
     );
     Running { manager: stage.another(&flags), health, metrics }

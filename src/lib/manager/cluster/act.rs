@@ -48,6 +48,11 @@ pub async fn act(
         }
         Action::DropPool(space, pool) => customer.delete_server_pool(&space, &pool).await?,
         Action::DropBalancer(space, one) => customer.delete_load_balancer(&space, &one).await?,
+        Action::DropDisk(at, disk) => {
+            customer.delete_disk(&at, disk).await?;
+            let note = format!("disk {disk}, a second one that nothing uses, was deleted");
+            context.events.normal(cluster, "SpareDeleted", "Delete", note).await;
+        }
         Action::WriteEndpoint(host, port) => {
             let endpoint = json!({"controlPlaneEndpoint": {"host": host, "port": port}});
             write(context, &api, cluster, &endpoint).await?;
@@ -74,7 +79,7 @@ fn tried<T>(
     made: Result<T, vco::Error>,
 ) -> Result<T, Error> {
     let now = context.clock.elapsed();
-    context.clusters_memory.note(uid, |facts| facts.tried.note(what, &made, now));
+    context.cluster_facts.note(uid, |facts| facts.tried.note(what, &made, now));
     Ok(made?)
 }
 
@@ -101,18 +106,21 @@ pub async fn claim(
     if !known {
         // Nobody can have made anything before.
         let uid = cluster.uid().unwrap_or_default();
-        context.clusters_memory.note(&uid, |facts| facts.tried.claim());
+        context.cluster_facts.note(&uid, |facts| facts.tried.claim());
     }
     context.vco_clusters.wrote(claimed);
     Ok(())
 }
 
-/// Holds the cluster's Secret, so that it outlives the cluster.
+/// Holds the cluster's Secret, so that it outlives the cluster, and no other one that the cluster
+/// named before.
 pub async fn hold(context: &Context, cluster: &VCOCluster) -> Result<(), Error> {
     let namespace = cluster.namespace().unwrap_or_default();
     let name = &cluster.spec.credential_secret_ref.name;
     let finalizer = super::secret_finalizer(&cluster.name_any());
-    tenant::hold(&context.api(&namespace), name, &finalizer).await
+    let secrets = context.api(&namespace);
+    tenant::hold(&secrets, name, &finalizer).await?;
+    tenant::let_others_go(&secrets, name, &finalizer).await
 }
 
 async fn write(

@@ -58,13 +58,14 @@ impl Controller for Backups {
         let owner =
             owner.and_then(|owner| context.clusters.get(&Key::new(&key.namespace, &owner.name)));
         let going = cluster.metadata.deletion_timestamp.is_some();
-        if going || owner.is_none() || paused(&*cluster, owner.as_deref()).is_some() {
+        let held = super::is_managed(&cluster) || paused(&*cluster, owner.as_deref()).is_some();
+        if going || owner.is_none() || held {
             return Ok(Step::Waits);
         }
         let Some(wanted) = &cluster.spec.backup else { return unsay(context, &cluster).await };
         let uid = cluster.uid().unwrap_or_default();
         let now = context.clock.elapsed();
-        if let Some(look) = context.clusters_memory.facts(&uid).backup
+        if let Some(look) = context.cluster_facts.of(&uid).backup
             && look.of == *wanted
             && let Some(left) = PERIOD.checked_sub(now.saturating_sub(look.at))
         {
@@ -72,7 +73,7 @@ impl Controller for Backups {
         }
         // Also a look that fails is one: a store in trouble is not asked more often.
         let look = Look { at: now, of: wanted.clone() };
-        context.clusters_memory.note(&uid, |facts| facts.backup = Some(look));
+        context.cluster_facts.note(&uid, |facts| facts.backup = Some(look));
         let looked = look_into(context, &cluster, wanted).await?;
         say(context, &cluster, wanted, &looked).await?;
         Ok(Step::After(PERIOD))

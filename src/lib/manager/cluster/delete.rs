@@ -3,26 +3,29 @@
 use std::time::Duration;
 
 use kube::ResourceExt as _;
+use kube::api::ListParams;
 
+use super::memory::Facts;
 use super::observe;
 use super::plan::Space;
-use crate::api::VCOCluster;
+use super::thing::Thing;
 use crate::api::cluster::Leftovers;
 use crate::api::condition::{
-    DELETING, DELETION_BLOCKED, DELETION_RUNS, FOREIGN_THINGS_LEFT, READY, Said,
-    WAITING_FOR_MACHINES,
+    DELETING, DELETION_BLOCKED, DELETION_RUNS, FOREIGN_THINGS_LEFT, INTERNAL_ERROR, NAME_TAKEN,
+    READY, Said, WAITING_FOR_MACHINES,
 };
-use crate::api::contract::{annotation, core_owner, label};
+use crate::api::contract::{annotation, label};
 use crate::api::names::{ABANDON_ANNOTATION, CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
+use crate::api::{VCOCluster, VCOMachine};
 use crate::fault::{Class, Fault as _};
-use crate::id::CloudspaceId;
+use crate::id::{CloudspaceId, Location};
 use crate::manager::context::Context;
-use crate::manager::error::{Error, class_of};
+use crate::manager::error::{Error, class_of, found};
 use crate::manager::mark::ClusterId;
 use crate::manager::step::Step;
 use crate::manager::tenant::{NoTenant, Tenant};
 use crate::manager::{apply, tenant, words};
-use crate::vco::{self, Customer};
+use crate::vco;
 
 /// How long until what was begun is looked at again.
 const SOON: Duration = Duration::from_secs(3);
@@ -47,6 +50,9 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
         return said(context, cluster, WAITING_FOR_MACHINES, message, Step::After(SOON)).await;
     }
     let Some(id) = super::id_of(cluster) else {
+        if cluster.spec.cloudspace_id.is_some() {
+            return blocked(context, cluster, None, INTERNAL_ERROR, &super::without_id()).await;
+        }
         // Nothing is made before a cluster has its id.
         return release(context, cluster).await;
     };
@@ -54,7 +60,7 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
         Ok(tenant) => tenant,
         Err(NoTenant::Failed(error)) => return Err(error),
         Err(NoTenant::Said { reason, message }) => {
-            return blocked(context, cluster, &id, reason, &message).await;
+            return blocked(context, cluster, Some(&id), reason, &message).await;
         }
     };
     let course = match next(context, &tenant, cluster, &id).await {
@@ -63,11 +69,14 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
     };
     match course {
         Course::Goes(step, message) => said(context, cluster, DELETION_RUNS, message, step).await,
+        Course::Held(NAME_TAKEN, message) => {
+            blocked(context, cluster, Some(&id), NAME_TAKEN, &message).await
+        }
         Course::Held(reason, message) => {
             said(context, cluster, reason, message, Step::After(LATER)).await
         }
         Course::Over => {
-            let tried = context.clusters_memory.facts(&cluster.uid().unwrap_or_default()).tried;
+            let tried = context.cluster_facts.of(&cluster.uid().unwrap_or_default()).tried;
             // What was provisioned was in lists already; anything younger may be in none yet.
             if !super::status::provisioned(cluster)
                 && let Some(look) = context.doubt(tried).any()
@@ -88,10 +97,10 @@ async fn failed(
     id: &ClusterId,
     error: vco::Error,
 ) -> Result<Step, Error> {
-    context.tenants.refused(tenant.number, &error);
+    context.refused(tenant, &error);
     let (reason, message) = (words::reason(&error), words::of(&error));
     if error.class() == Class::Auth {
-        return blocked(context, cluster, id, reason, &message).await;
+        return blocked(context, cluster, Some(id), reason, &message).await;
     }
     said(context, cluster, reason, message, Step::Waits).await?;
     Err(error.into())
@@ -112,10 +121,7 @@ async fn said(
 
 /// The names of the cluster's machines that are still there.
 fn machines(context: &Context, cluster: &VCOCluster) -> Vec<String> {
-    let owner = core_owner(&cluster.metadata, "Cluster").map(|owner| owner.name.as_str());
-    let Some(name) = label(&cluster.metadata, CLUSTER_NAME_LABEL).or(owner) else {
-        return Vec::new();
-    };
+    let Some(name) = super::cluster_name(cluster) else { return Vec::new() };
     let found = context.vco_machines.find(|vco| {
         vco.namespace() == cluster.namespace()
             && label(&vco.metadata, CLUSTER_NAME_LABEL) == Some(name)
@@ -134,128 +140,277 @@ async fn next(
 ) -> Result<Course, Error> {
     let customer = &tenant.customer;
     let at = observe::location(cluster)?;
-    let space = match observe::space(customer, cluster, &at, Some(id)).await? {
-        Space::Found(space) => space.id,
-        Space::Several(name) => {
-            return Ok(Course::Held(
-                DELETION_BLOCKED,
-                format!("several cloudspaces are called {name:?}"),
-            ));
-        }
-        Space::None | Space::Wanted(_) | Space::Missing(_) => return Ok(Course::Over),
-    };
-    if let Some(what) = ours_goes(customer, &space, id).await? {
-        return Ok(Course::Goes(
-            Step::Changed,
-            format!("{what} of cloudspace {space} was deleted"),
-        ));
-    }
     let adopted = cluster.spec.cloudspace.as_ref().is_some_and(|wanted| wanted.adopt.is_some());
+    let own = id.name(&cluster.name_any());
+    // Disks are the location's: they may be there although the cloudspace is not.
+    let going_disk = disk_goes(context, tenant, cluster, &at, id);
+    let space = match observe::space(customer, cluster, &at, Some(id)).await? {
+        Space::Found(space) => space,
+        Space::Several(name) if adopted => {
+            let message = format!("several cloudspaces are called {name:?}");
+            return Ok(Course::Held(DELETION_BLOCKED, message));
+        }
+        _ if adopted => return Ok(going_disk.await?.unwrap_or(Course::Over)),
+        // A call that was carried out after everybody had given it up may have made another one.
+        _ => match observe::named(customer, &at, &own).await?.into_iter().next() {
+            Some(space) => space,
+            None => return Ok(going_disk.await?.unwrap_or(Course::Over)),
+        },
+    };
+    let going = Going { context, tenant, cluster, space: &space.id };
+    if let Some(course) = going.ours(id).await? {
+        return Ok(course);
+    }
+    if let Some(course) = going_disk.await? {
+        return Ok(course);
+    }
     if adopted {
         return Ok(Course::Over);
     }
-    if let Some(course) = leftovers(context, tenant, cluster, &space).await? {
+    if let Some(course) = going.leftovers().await? {
         return Ok(course);
     }
-    customer.delete_cloudspace(&space).await?;
-    match customer.cloudspace(&space).await {
-        Err(error) if error.class() == Class::NotFound => {
-            context.survey.forget(&space);
-            context.memory.forget_groups(&space);
-            Ok(Course::Over)
+    if !id.named(space.name.as_deref()) {
+        // Somebody wrote its id, or renamed it: what does not bear our mark is not deleted.
+        let name = space.name.as_deref().unwrap_or_default();
+        let message = format!("cloudspace {} is called {name:?} and not {own:?}", space.id);
+        return Ok(Course::Held(NAME_TAKEN, message));
+    }
+    going.space_goes(&at, &own).await
+}
+
+/// A deletion in a cloudspace.
+struct Going<'a> {
+    context: &'a Context,
+    tenant: &'a Tenant,
+    cluster: &'a VCOCluster,
+    space: &'a CloudspaceId,
+}
+
+impl Going<'_> {
+    /// The cloudspace itself is deleted, once it is empty.
+    async fn space_goes(&self, at: &Location, own: &str) -> Result<Course, Error> {
+        let Self { context, tenant, space, .. } = self;
+        let customer = &tenant.customer;
+        let message = format!("cloudspace {space} is being deleted");
+        let facts = self.facts();
+        if let Some(left) = facts.deeds.pause(&message, context.clock.elapsed()) {
+            return Ok(Course::Goes(Step::After(left), message));
         }
-        Ok(_) => {
-            Ok(Course::Goes(Step::After(SOON), format!("cloudspace {space} is being deleted")))
+        customer.delete_cloudspace(space).await?;
+        self.note(message.clone());
+        match customer.cloudspace(space).await {
+            Err(error) if error.class() == Class::NotFound => {}
+            Ok(_) => return Ok(Course::Goes(Step::After(SOON), message)),
+            Err(error) => return Err(error.into()),
         }
-        Err(error) => Err(error.into()),
+        context.survey.forget(space);
+        context.groups.forget(space);
+        let others = observe::named(customer, at, own).await?;
+        if others.iter().all(|other| other.id == **space) {
+            return Ok(Course::Over);
+        }
+        Ok(Course::Goes(Step::Changed, message))
+    }
+
+    /// Deletes one of our own things in the cloudspace; none if none is left.
+    async fn ours(&self, id: &ClusterId) -> Result<Option<Course>, Error> {
+        let (customer, space) = (&self.tenant.customer, self.space);
+        let named = |name: &Option<String>| id.named(name.as_deref());
+        let balancers = customer.load_balancers(space).await?.into_iter();
+        let ours = balancers.filter(|one| named(&one.name)).map(|one| Thing::Balancer(one.id));
+        if let Some(course) = self.first(ours.collect()).await? {
+            return Ok(Some(course));
+        }
+        let pools = customer.server_pools(space).await?.into_iter();
+        let ours = pools.filter(|one| named(&one.name)).map(|one| Thing::Pool(one.id));
+        if let Some(course) = self.first(ours.collect()).await? {
+            return Ok(Some(course));
+        }
+        let groups = customer.anti_affinity_groups(space).await?.into_iter();
+        let ours = groups.filter(|one| id.named(Some(&one.id))).map(|one| Thing::Group(one.id));
+        if let Some(course) = self.first(ours.collect()).await? {
+            return Ok(Some(course));
+        }
+        let late = self.late_vms(id).await?;
+        if late.is_empty() || machine_is_left(self.context, self.cluster).await? {
+            return Ok(None);
+        }
+        self.first(late).await
+    }
+
+    /// VMs of machines that are gone, made by calls that were carried out after everybody had given
+    /// them up: marked as ours, and never started. In a cloudspace of ours any other VM holds the
+    /// deletion; in one that was adopted they are others'.
+    async fn late_vms(&self, id: &ClusterId) -> Result<Vec<Thing>, Error> {
+        let Self { context, tenant, space, .. } = self;
+        let vms = context.survey.vms(tenant, space, Duration::ZERO).await?;
+        let mut late = Vec::new();
+        for vm in vms.iter() {
+            let halted = vm.status.as_deref().is_some_and(|on| on.eq_ignore_ascii_case("HALTED"));
+            if !halted {
+                continue;
+            }
+            let detail = found(tenant.customer.vm(space, vm.id).await)?;
+            if detail.is_some_and(|detail| id.marked(detail.description.as_deref())) {
+                late.push(Thing::Vm(vm.id));
+            }
+        }
+        Ok(late)
+    }
+
+    /// Deletes the first of these that is there.
+    async fn first(&self, things: Vec<Thing>) -> Result<Option<Course>, Error> {
+        for thing in things {
+            if let Some(course) = self.take(&thing).await? {
+                return Ok(Some(course));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes a thing; none if it was deleted before and only a list still shows it.
+    async fn take(&self, thing: &Thing) -> Result<Option<Course>, Error> {
+        let Self { context, tenant, space, .. } = self;
+        let (customer, what, facts) = (&tenant.customer, thing.to_string(), self.facts());
+        if facts.deleted.contains(&what) {
+            if !thing.is_still_there(customer, space).await? {
+                return Ok(None);
+            }
+            if let Some(left) = facts.deeds.pause(&what, context.clock.elapsed()) {
+                let message = format!("{what} of cloudspace {space} is being deleted");
+                return Ok(Some(Course::Goes(Step::After(left), message)));
+            }
+        }
+        thing.delete(customer, space).await?;
+        self.note(what.clone());
+        let message = format!("{what} of cloudspace {space} was deleted");
+        Ok(Some(Course::Goes(Step::Changed, message)))
+    }
+
+    /// What others have made in a cloudspace of ours: named, or removed, as the cluster says.
+    async fn leftovers(&self) -> Result<Option<Course>, Error> {
+        let Self { context, tenant, cluster, space } = self;
+        let customer = &tenant.customer;
+        let balancers = customer.load_balancers(space).await?;
+        let pools = customer.server_pools(space).await?;
+        let forwards = customer.port_forwards(space).await?;
+        let vms = context.survey.vms(tenant, space, Duration::ZERO).await?;
+        let known = |name: &Option<String>| name.clone().unwrap_or_default();
+        let entry =
+            |thing: Thing, name: &Option<String>| (format!("{thing} {}", known(name)), thing);
+        let mut things = Vec::new();
+        things.extend(balancers.into_iter().map(|on| entry(Thing::Balancer(on.id), &on.name)));
+        things.extend(pools.into_iter().map(|on| entry(Thing::Pool(on.id), &on.name)));
+        things.extend(forwards.into_iter().map(|on| entry(Thing::Forward(on.id), &None)));
+        let gone = |thing: &Thing| self.facts().deleted.contains(&thing.to_string());
+        let mut left = Vec::new();
+        for vm in vms.iter() {
+            let (name, thing) = entry(Thing::Vm(vm.id), &vm.name);
+            // A list that runs behind shows what is gone.
+            if thing.is_still_there(customer, space).await? {
+                left.push(name);
+            }
+        }
+        let policy = cluster.spec.cloudspace.as_ref().and_then(|wanted| wanted.leftovers);
+        for (name, thing) in things {
+            if policy != Some(Leftovers::Remove) {
+                if !gone(&thing) {
+                    left.push(name);
+                }
+                continue;
+            }
+            let course = self.take(&thing).await?;
+            if matches!(course, Some(Course::Goes(Step::Changed, _))) {
+                let note = format!("{} was removed", name.trim_end());
+                context.events.normal(*cluster, "LeftoverRemoved", "Delete", note).await;
+            }
+            if course.is_some() {
+                return Ok(course);
+            }
+        }
+        if left.is_empty() {
+            return Ok(None);
+        }
+        // A VM of somebody else's is never deleted, whatever the cluster says.
+        left.sort();
+        let message = format!("cloudspace {space} still holds {}", left.join(", "));
+        Ok(Some(Course::Held(FOREIGN_THINGS_LEFT, message)))
+    }
+
+    fn facts(&self) -> Facts {
+        facts(self.context, self.cluster)
+    }
+
+    fn note(&self, what: String) {
+        note(self.context, self.cluster, what);
     }
 }
 
-/// Deletes one of our own things in the cloudspace; none if none is left.
-async fn ours_goes(
-    customer: &Customer,
-    space: &CloudspaceId,
-    id: &ClusterId,
-) -> Result<Option<String>, Error> {
-    for balancer in customer.load_balancers(space).await? {
-        if id.named(balancer.name.as_deref()) {
-            customer.delete_load_balancer(space, &balancer.id).await?;
-            return Ok(Some(format!("load balancer {}", balancer.id)));
-        }
-    }
-    for pool in customer.server_pools(space).await? {
-        if id.named(pool.name.as_deref()) {
-            customer.delete_server_pool(space, &pool.id).await?;
-            return Ok(Some(format!("server pool {}", pool.id)));
-        }
-    }
-    for group in customer.anti_affinity_groups(space).await? {
-        if id.named(Some(&group.id)) {
-            customer.delete_anti_affinity_group(space, &group.id).await?;
-            return Ok(Some(format!("anti-affinity group {}", group.id)));
-        }
-    }
-    Ok(None)
-}
-
-/// What others have made in a cloudspace of ours: named, or removed, as the cluster says.
-async fn leftovers(
+/// Deletes a disk of a machine that is gone, made by a call that was carried out after everybody had
+/// given it up: marked as ours, and on no VM; none if there is none.
+async fn disk_goes(
     context: &Context,
     tenant: &Tenant,
     cluster: &VCOCluster,
-    space: &CloudspaceId,
+    at: &Location,
+    id: &ClusterId,
 ) -> Result<Option<Course>, Error> {
-    let customer = &tenant.customer;
-    let balancers = customer.load_balancers(space).await?;
-    let pools = customer.server_pools(space).await?;
-    let forwards = customer.port_forwards(space).await?;
-    let vms = context.survey.vms(tenant, space, Duration::ZERO).await?;
-    let mut names = Vec::new();
-    let known = |name: &Option<String>| name.clone().unwrap_or_default();
-    names.extend(
-        balancers.iter().map(|one| format!("load balancer {} {}", one.id, known(&one.name))),
-    );
-    names.extend(pools.iter().map(|one| format!("server pool {} {}", one.id, known(&one.name))));
-    names.extend(forwards.iter().map(|one| format!("port forward {}", one.id)));
-    names.extend(vms.iter().map(|one| format!("VM {} {}", one.id, known(&one.name))));
-    if names.is_empty() {
+    let deleted = facts(context, cluster).deleted;
+    let disks = tenant.customer.disks(at).await?.into_iter();
+    let ours = disks.filter(|on| on.vm_id.is_none() && id.marked(on.description.as_deref()));
+    let mut named = ours.map(|disk| (disk.id, format!("disk {} at {at}", disk.id)));
+    let Some((disk, what)) = named.find(|(_, what)| !deleted.contains(what)) else {
+        return Ok(None);
+    };
+    if machine_is_left(context, cluster).await? {
         return Ok(None);
     }
-    let policy = cluster.spec.cloudspace.as_ref().and_then(|wanted| wanted.leftovers);
-    if policy != Some(Leftovers::Remove)
-        || (balancers.is_empty() && pools.is_empty() && forwards.is_empty())
-    {
-        // A VM of somebody else's is never deleted, whatever the cluster says.
-        names.sort();
-        let message = format!("cloudspace {space} still holds {}", names.join(", "));
-        return Ok(Some(Course::Held(FOREIGN_THINGS_LEFT, message)));
-    }
-    let removed = format!("{} was removed", names[0]);
-    if let Some(one) = balancers.first() {
-        customer.delete_load_balancer(space, &one.id).await?;
-    } else if let Some(one) = pools.first() {
-        customer.delete_server_pool(space, &one.id).await?;
-    } else if let Some(one) = forwards.first() {
-        customer.delete_port_forward(space, &one.id).await?;
-    }
-    context.events.normal(cluster, "LeftoverRemoved", "Delete", removed.clone()).await;
-    Ok(Some(Course::Goes(Step::Changed, removed)))
+    tenant.customer.delete_disk(at, disk).await?;
+    note(context, cluster, what.clone());
+    Ok(Some(Course::Goes(Step::Changed, format!("{what} was deleted"))))
+}
+
+/// Whether a machine of the cluster is there that this manager was not told to look after: its VM
+/// and disks are its own.
+async fn machine_is_left(context: &Context, cluster: &VCOCluster) -> Result<bool, Error> {
+    let Some(name) = super::cluster_name(cluster) else { return Ok(true) };
+    let api = context.api::<VCOMachine>(&cluster.namespace().unwrap_or_default());
+    let params = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={name}"));
+    let all = api.list_metadata(&params).await;
+    let all = all.map_err(|source| Error::api(format!("list machines of {name}"), source))?;
+    Ok(!all.items.is_empty())
+}
+
+fn facts(context: &Context, cluster: &VCOCluster) -> Facts {
+    context.cluster_facts.of(&cluster.uid().unwrap_or_default())
+}
+
+/// This was deleted now.
+fn note(context: &Context, cluster: &VCOCluster, what: String) {
+    let now = context.clock.elapsed();
+    context.cluster_facts.note(&cluster.uid().unwrap_or_default(), |facts| {
+        facts.deleted.insert(what.clone());
+        facts.deeds.done(what, now);
+    });
 }
 
 /// The cloud cannot be asked: it is said, and whoever knows better may let the cluster go.
 async fn blocked(
     context: &Context,
     cluster: &VCOCluster,
-    id: &ClusterId,
+    id: Option<&ClusterId>,
     reason: &'static str,
     message: &str,
 ) -> Result<Step, Error> {
     if annotation(&cluster.metadata, ABANDON_ANNOTATION) == Some("true") {
         let space = cluster.spec.cloudspace_id.clone();
-        let space = space.unwrap_or_else(|| id.name(&cluster.name_any()));
+        let space = space.or_else(|| id.map(|id| id.name(&cluster.name_any())));
+        let prefix = id.map_or_else(|| "capvco-".to_owned(), |id| id.name(""));
         let note = format!(
-            "let go without asking the cloud; look for cloudspace {space}, and for load balancers, \
-             server pools and groups whose names begin with capvco-{id}-"
+            "let go without asking the cloud; look for cloudspace {}, and for load balancers, \
+             server pools and groups whose names begin with {prefix}",
+            space.unwrap_or_default()
         );
         context.events.warning(cluster, "Abandoned", "Delete", note).await;
         return release(context, cluster).await;
@@ -275,6 +430,6 @@ async fn release(context: &Context, cluster: &VCOCluster) -> Result<Step, Error>
         Err(Error::Api { source, .. }) if class_of(&source) == Class::NotFound => {}
         other => drop(other?),
     }
-    context.clusters_memory.forget(&cluster.uid().unwrap_or_default());
+    context.cluster_facts.forget(&cluster.uid().unwrap_or_default());
     Ok(Step::Over)
 }

@@ -1,11 +1,11 @@
-//! What passes over clusters have found out, so that it is not asked again at once.
+//! What passes over clusters find out.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::api::cluster::BackupSpec;
 use crate::manager::doubt::Tried;
+use crate::manager::memory::Deeds;
 
 /// A look at the cloud that found everything in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,36 +32,14 @@ pub struct Look {
 pub struct Facts {
     /// The last look that found everything in order.
     pub settled: Option<Settled>,
-    /// Whether its Secret is held.
-    pub held: bool,
+    /// The Secret that is held.
+    pub held: Option<String>,
     /// What was tried for it.
     pub tried: Tried,
+    /// What was done last.
+    pub deeds: Deeds,
+    /// What was deleted, by its name.
+    pub deleted: BTreeSet<String>,
     /// The last look for its backups.
     pub backup: Option<Look>,
-}
-
-/// What is known of all clusters.
-#[derive(Default)]
-pub struct Memory {
-    facts: Mutex<HashMap<String, Facts>>,
-}
-
-impl Memory {
-    /// What is known of the cluster of this uid.
-    #[must_use]
-    pub fn facts(&self, uid: &str) -> Facts {
-        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        facts.get(uid).cloned().unwrap_or_default()
-    }
-
-    /// Changes what is known of it.
-    pub fn note(&self, uid: &str, change: impl FnOnce(&mut Facts)) {
-        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        change(facts.entry(uid.to_owned()).or_default());
-    }
-
-    /// The cluster is gone.
-    pub fn forget(&self, uid: &str) {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
-    }
 }

@@ -19,6 +19,7 @@ mod plan;
 mod status;
 #[cfg(test)]
 mod tests;
+mod thing;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,21 +36,21 @@ use super::context::Context;
 use super::controller::Controller;
 use super::error::{Error, class_of};
 use super::lease::timestamp;
-use super::machine::gate::{pause_said, paused};
+use super::machine::gate::{not_ready, pause_said, paused};
 use super::machine::sorted;
 use super::mark::ClusterId;
 use super::queue::{Key, Queue};
 use super::step::Step;
 use super::tenant::{NoTenant, Tenant};
 use super::{apply, words};
-use crate::api::VCOCluster;
 use crate::api::cluster::VCOClusterStatus;
-use crate::api::condition::{CLOUDSPACE_READY, CREDENTIALS_VALID, READY, Said};
+use crate::api::condition::{CLOUDSPACE_READY, CREDENTIALS_VALID, INTERNAL_ERROR, READY, Said};
 use crate::api::contract::{annotation, core_owner, label};
 use crate::api::names::{
     CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MANAGED_BY,
     SECRET_FINALIZER_PREFIX,
 };
+use crate::api::{VCOCluster, VCOMachine};
 use crate::fault::{Class, Fault as _};
 
 /// Looks after clusters' networks.
@@ -65,8 +66,7 @@ impl Controller for Clusters {
     async fn pass(context: &Arc<Context>, key: &Key) -> Result<Step, Error> {
         let Some(cluster) = context.vco_clusters.get(key) else { return Ok(Step::Over) };
         let meta = &cluster.metadata;
-        let managed = annotation(meta, MANAGED_BY).or_else(|| label(meta, MANAGED_BY));
-        if managed.is_some() {
+        if is_managed(&cluster) {
             return Ok(Step::Waits);
         }
         let deleting = meta.deletion_timestamp.is_some();
@@ -80,7 +80,7 @@ impl Controller for Clusters {
         if let Some(why) = paused(&*cluster, owner.as_deref()) {
             // Whatever changes meanwhile is found by a look of its own afterwards.
             let uid = cluster.uid().unwrap_or_default();
-            context.clusters_memory.note(&uid, |facts| facts.settled = None);
+            context.cluster_facts.note(&uid, |facts| facts.settled = None);
             say(context, &cluster, vec![pause_said(why)], None).await?;
             return Ok(Step::Waits);
         }
@@ -94,9 +94,35 @@ impl Controller for Clusters {
     }
 }
 
-/// The id of a cluster, once it has one.
+/// Whether somebody else looks after it.
+fn is_managed(cluster: &VCOCluster) -> bool {
+    let meta = &cluster.metadata;
+    annotation(meta, MANAGED_BY).or_else(|| label(meta, MANAGED_BY)).is_some()
+}
+
+/// The id of a cluster, once it has one. Where the annotation was taken away, the name that its
+/// cloudspace got tells it.
 fn id_of(cluster: &VCOCluster) -> Option<ClusterId> {
-    annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION)?.parse().ok()
+    let annotated = annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION);
+    let named = || {
+        let network = cluster.status.as_ref()?.network.as_ref()?;
+        ClusterId::of_name(network.cloudspace_name.as_deref()?)
+    };
+    annotated.and_then(|id| id.parse().ok()).or_else(named)
+}
+
+/// Whether the cluster says that it is ours, and by which id.
+fn is_claimed(cluster: &VCOCluster) -> bool {
+    let held = cluster.finalizers().iter().any(|one| one == CLUSTER_FINALIZER);
+    held && annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION).is_some()
+}
+
+/// What is wrong with a cluster that has a cloudspace and no id: nobody knows what in it is ours.
+fn without_id() -> String {
+    format!(
+        "spec.cloudspaceId is set and the annotation {CLUSTER_ID_ANNOTATION} is missing or spoilt: \
+         restore it, or use spec.cloudspace.adopt for a cloudspace that was there before"
+    )
 }
 
 /// The finalizer on the Secret for this cluster: its name, or what stands for one that is too long
@@ -121,11 +147,22 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
     let uid = cluster.uid().unwrap_or_default();
     let candidates = candidates(context, cluster);
     let wanted = members::wanted(&candidates);
-    let facts = context.clusters_memory.facts(&uid);
+    let facts = context.cluster_facts.of(&uid);
     let now = context.clock.elapsed();
-    let held = cluster.finalizers().iter().any(|one| one == CLUSTER_FINALIZER);
-    if held && is_settled(context, cluster, facts.settled.as_ref(), &wanted, now) {
+    let (id, claimed) = (id_of(cluster), is_claimed(cluster));
+    if claimed && is_settled(context, cluster, facts.settled.as_ref(), &wanted, now) {
         return Ok(Step::Settled);
+    }
+    if id.is_none() && cluster.spec.cloudspace_id.is_some() {
+        let said = not_ready(CLOUDSPACE_READY, INTERNAL_ERROR, without_id());
+        say(context, cluster, said, None).await?;
+        return Ok(Step::Waits);
+    }
+    // Finalizers can be taken away by others; what is there gets its own back (contract, 1.7).
+    if !claimed && status::provisioned(cluster) {
+        let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());
+        act::claim(context, &api, cluster, id.as_ref()).await?;
+        return Ok(Step::Changed);
     }
     let tenant = match tenant(context, cluster).await {
         Ok(tenant) => tenant,
@@ -140,63 +177,84 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
         }
     };
     warn_of_expiry(context, cluster, &tenant).await;
-    let id = id_of(cluster);
-    if held && !facts.held {
+    let secret = &cluster.spec.credential_secret_ref.name;
+    if claimed && facts.held.as_ref() != Some(secret) {
         act::hold(context, cluster).await?;
-        context.clusters_memory.note(&uid, |facts| facts.held = true);
+        context.cluster_facts.note(&uid, |facts| facts.held = Some(secret.clone()));
     }
-    let customer = &tenant.customer;
     let doubt = context.doubt(facts.tried.clone());
-    let mut seen = match observe::observe(customer, cluster, id.as_ref(), &doubt).await {
+    let disks = has_disks(context, cluster);
+    let seen = observe::observe(&tenant.customer, cluster, id.as_ref(), &doubt, disks).await;
+    let mut seen = match seen {
         Ok(seen) => seen,
         Err(error) => return failed(context, &tenant, cluster, error).await,
     };
     if let Some(pool) = seen.pools.first() {
         seen.change = members::change(&pool.hosts, &wanted);
     }
-    let plan = plan::plan(cluster, id.as_ref(), held && id.is_some(), &seen, &doubt);
-    let (action, step) = (carry(context, cluster, &wanted, plan, now).await?, seen);
-    drop(step);
-    let (action, step) = action;
-    if let Some(action) = action
-        && let Err(error) = act::act(context, customer, cluster, id.as_ref(), action).await
-    {
-        return failed(context, &tenant, cluster, error).await;
-    }
-    Ok(step)
+    let plan = plan::plan(cluster, id.as_ref(), claimed, &seen, &doubt);
+    let plan = plan.with(tenant.denied.any());
+    carry(context, &tenant, cluster, id.as_ref(), plan, wanted).await
 }
 
 /// Says days ahead that a token ends which nothing renews.
 async fn warn_of_expiry(context: &Context, cluster: &VCOCluster, tenant: &Tenant) {
-    let secret =
-        Key::new(cluster.namespace().unwrap_or_default(), &cluster.spec.credential_secret_ref.name);
-    if context.tenants.ends_soon(&secret, tenant).is_some() {
+    if context.tenants.ends_soon(tenant).is_some() {
+        let secret = &tenant.secret;
         let note =
             format!("the token in secret {secret} expires within a week and cannot be renewed");
         context.events.warning(cluster, "CredentialsExpire", "Authenticate", note).await;
     }
 }
 
-/// Says what the plan says, and hands on what is to be done.
+/// Says what the plan says, and does what is to be done.
 async fn carry(
     context: &Context,
+    tenant: &Tenant,
     cluster: &VCOCluster,
-    wanted: &BTreeSet<String>,
+    id: Option<&ClusterId>,
     plan: Plan,
-    now: Duration,
-) -> Result<(Option<plan::Action>, Step), Error> {
+    wanted: BTreeSet<String>,
+) -> Result<Step, Error> {
     let Plan { action, said, network, provisioned, step } = plan;
-    let uid = cluster.uid().unwrap_or_default();
-    let settled = (step == Step::Settled).then(|| Settled {
-        at: now,
-        generation: cluster.metadata.generation,
-        members: wanted.clone(),
-    });
-    context.clusters_memory.note(&uid, |facts| facts.settled = settled);
-    let moment = timestamp(context.clock.unix());
-    let status = status::status(cluster, said, Some((network, provisioned)), moment);
-    write(context, cluster, &status).await?;
-    Ok((action, step))
+    let (uid, now) = (cluster.uid().unwrap_or_default(), context.clock.elapsed());
+    let generation = cluster.metadata.generation;
+    let settled =
+        (step == Step::Settled).then_some(Settled { at: now, generation, members: wanted });
+    context.cluster_facts.note(&uid, |facts| facts.settled = settled);
+    let facts = context.cluster_facts.of(&uid);
+    if action.is_none() || !facts.deeds.failed() || status::provisioned(cluster) {
+        say(context, cluster, said, Some((network, provisioned))).await?;
+    }
+    let Some(action) = action else { return Ok(step) };
+    let what = format!("{action:?}");
+    if let Some(left) = facts.deeds.pause(&what, now) {
+        return Ok(Step::After(left));
+    }
+    let done = act::act(context, &tenant.customer, cluster, id, action).await;
+    let now = context.clock.elapsed();
+    context.cluster_facts.note(&uid, |facts| facts.deeds.tried(what, &done, now));
+    match done {
+        Ok(()) => Ok(step),
+        Err(error) => failed(context, tenant, cluster, error).await,
+    }
+}
+
+/// Whether machines of the cluster have disks of their own.
+fn has_disks(context: &Context, cluster: &VCOCluster) -> bool {
+    let name = cluster_name(cluster);
+    let has = |vco: &VCOMachine| {
+        vco.namespace() == cluster.namespace()
+            && label(&vco.metadata, CLUSTER_NAME_LABEL) == name
+            && vco.spec.data_disks.is_some()
+    };
+    !context.vco_machines.find(has).is_empty()
+}
+
+/// The name of the Cluster that it belongs to.
+fn cluster_name(cluster: &VCOCluster) -> Option<&str> {
+    let owner = core_owner(&cluster.metadata, "Cluster").map(|owner| owner.name.as_str());
+    label(&cluster.metadata, CLUSTER_NAME_LABEL).or(owner)
 }
 
 /// Whether a look a while ago found everything as it should be now.
@@ -218,10 +276,7 @@ fn is_settled(
 
 /// The control plane's machines.
 fn candidates(context: &Context, cluster: &VCOCluster) -> Vec<Candidate> {
-    let namespace = cluster.namespace();
-    let name = label(&cluster.metadata, CLUSTER_NAME_LABEL);
-    let owner = core_owner(&cluster.metadata, "Cluster").map(|owner| owner.name.as_str());
-    let name = name.or(owner);
+    let (namespace, name) = (cluster.namespace(), cluster_name(cluster));
     let machines = context.vco_machines.find(|vco| {
         vco.namespace() == namespace
             && label(&vco.metadata, CLUSTER_NAME_LABEL) == name
@@ -244,16 +299,19 @@ async fn failed(
     cluster: &VCOCluster,
     error: Error,
 ) -> Result<Step, Error> {
+    if let Error::Blocked(why) = &error {
+        let said = not_ready(CLOUDSPACE_READY, INTERNAL_ERROR, why.clone());
+        say(context, cluster, said, None).await?;
+    }
     if let Error::Cloud(cloud) = &error {
         let (reason, message) = (words::reason(cloud), words::of(cloud));
-        context.tenants.refused(tenant.number, cloud);
+        context.refused(tenant, cloud);
         let mut said = Vec::new();
         if cloud.class() == Class::Auth {
             said.push(Said::not(CREDENTIALS_VALID, reason, message.clone()));
         }
         if !status::provisioned(cluster) {
-            said.push(Said::not(CLOUDSPACE_READY, reason, message.clone()));
-            said.push(Said::not(READY, reason, message));
+            said.extend(not_ready(CLOUDSPACE_READY, reason, message));
         }
         if !said.is_empty() {
             say(context, cluster, said, None).await?;

@@ -1,15 +1,18 @@
 //! Looks at the cloud for a cluster's network. Changes nothing.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use kube::ResourceExt as _;
 
 use super::plan::{SPACE, Seen, Space, wants_balancer};
 use crate::api::VCOCluster;
 use crate::fault::{Class, Fault as _};
-use crate::id::{CloudspaceId, Location};
+use crate::id::{CloudspaceId, DiskId, LoadBalancerId, Location};
 use crate::manager::doubt::Doubt;
 use crate::manager::error::{Error, found};
 use crate::manager::mark::ClusterId;
-use crate::vco::{Cloudspace, Customer, LoadBalancer, NewCloudspace, ServerPool};
+use crate::vco::{Cloudspace, Customer, Disk, LoadBalancer, NewCloudspace, ServerPool};
 
 /// Looks at everything that the next step depends on, and no more.
 pub async fn observe(
@@ -17,6 +20,7 @@ pub async fn observe(
     cluster: &VCOCluster,
     id: Option<&ClusterId>,
     doubt: &Doubt,
+    disks: bool,
 ) -> Result<Seen, Error> {
     let location = location(cluster)?;
     let mut seen =
@@ -27,13 +31,52 @@ pub async fn observe(
     let Space::Found(found) = &seen.space else { return Ok(seen) };
     let (Some(id), Some(_)) = (id, &cluster.spec.cloudspace_id) else { return Ok(seen) };
     if wants_balancer(cluster) {
-        seen.pools = pools(customer, &found.id, id).await?;
-        seen.balancers = balancers(customer, &found.id, id).await?;
-        // The pool that is in use comes first; of several the first one made would be.
-        let used = seen.balancers.first().and_then(|balancer| balancer.pool.clone());
-        seen.pools.sort_by_key(|pool| Some(&pool.id) != used.as_ref());
+        (seen.pools, seen.balancers) = front(customer, cluster, &found.id, id).await?;
+    }
+    if disks && super::status::provisioned(cluster) {
+        seen.spare_disk = spare(&customer.disks(&location).await?, id);
     }
     Ok(seen)
+}
+
+/// The pools and load balancers of our name. First come those that are known to be in use, last
+/// come pools that nobody uses; what a load balancer of somebody else's uses is left out.
+async fn front(
+    customer: &Customer,
+    cluster: &VCOCluster,
+    space: &CloudspaceId,
+    id: &ClusterId,
+) -> Result<(Vec<ServerPool>, Vec<LoadBalancer>), Error> {
+    let mut pools = pools(customer, space, id).await?;
+    let (mut balancers, others) = balancers(customer, space, id).await?;
+    let known = cluster.status.as_ref().and_then(|status| status.network.as_ref());
+    let known_balancer = known.and_then(|network| network.load_balancer_id.as_deref());
+    let known_pool = known.and_then(|network| network.server_pool_id.as_deref());
+    balancers.sort_by_key(|one| Some(one.id.as_str()) != known_balancer);
+    let used = balancers.first().and_then(|balancer| balancer.pool.clone());
+    pools.sort_by_key(|pool| {
+        let in_use = used.as_ref().map_or(known_pool, |used| Some(used.as_str()));
+        (Some(pool.id.as_str()) != in_use, Reverse(pool.hosts.len()))
+    });
+    if pools.len() > 1 {
+        let mut theirs = Vec::new();
+        for other in others {
+            let detail = found(customer.load_balancer(space, &other).await)?;
+            theirs.extend(detail.and_then(|detail| detail.pool));
+        }
+        let first = pools[0].id.clone();
+        pools.retain(|pool| pool.id == first || !theirs.contains(&pool.id));
+    }
+    Ok((pools, balancers))
+}
+
+/// A disk of ours that is there twice: of those with one mark, one is attached and this one is
+/// not.
+fn spare(disks: &[Disk], id: &ClusterId) -> Option<DiskId> {
+    let mark = |disk: &Disk| disk.description.clone().filter(|text| id.marked(Some(text)));
+    let used: BTreeSet<_> = disks.iter().filter(|on| on.vm_id.is_some()).filter_map(mark).collect();
+    let free = disks.iter().filter(|on| on.vm_id.is_none());
+    free.filter(|on| mark(on).is_some_and(|mark| used.contains(&mark))).map(|on| on.id).max()
 }
 
 /// The location that the cluster names.
@@ -65,8 +108,7 @@ pub async fn space(
         // Nothing is made before the cluster has its id.
         (None, None) => return Ok(Space::None),
     };
-    let mut named: Vec<Cloudspace> = customer.cloudspaces(at).await?;
-    named.retain(|space| space.name.as_deref() == Some(&name));
+    let mut named = named(customer, at, &name).await?;
     Ok(match (named.len(), named.pop(), adopt) {
         (0, _, Some(_)) => Space::Missing(format!("{name:?}")),
         (0, _, None) => Space::None,
@@ -74,6 +116,17 @@ pub async fn space(
         (1, Some(found), _) => Space::Found(customer.cloudspace(&found.id).await?),
         _ => Space::Several(name),
     })
+}
+
+/// The cloudspaces of this name.
+pub async fn named(
+    customer: &Customer,
+    at: &Location,
+    name: &str,
+) -> Result<Vec<Cloudspace>, Error> {
+    let mut all = customer.cloudspaces(at).await?;
+    all.retain(|space| space.name.as_deref() == Some(name));
+    Ok(all)
 }
 
 async fn wanted(
@@ -104,7 +157,7 @@ async fn wanted(
 }
 
 /// The pools of our name, each with its hosts.
-pub async fn pools(
+async fn pools(
     customer: &Customer,
     space: &CloudspaceId,
     id: &ClusterId,
@@ -119,17 +172,47 @@ pub async fn pools(
     Ok(pools)
 }
 
-/// The load balancers of our name.
-pub async fn balancers(
+/// The load balancers of our name, and the ids of all others.
+async fn balancers(
     customer: &Customer,
     space: &CloudspaceId,
     id: &ClusterId,
-) -> Result<Vec<LoadBalancer>, Error> {
-    let mut balancers = Vec::new();
+) -> Result<(Vec<LoadBalancer>, Vec<LoadBalancerId>), Error> {
+    let (mut ours, mut others) = (Vec::new(), Vec::new());
     for listed in customer.load_balancers(space).await? {
         if listed.name.as_deref() == Some(&id.name("api")) {
-            balancers.extend(found(customer.load_balancer(space, &listed.id).await)?);
+            ours.extend(found(customer.load_balancer(space, &listed.id).await)?);
+        } else {
+            others.push(listed.id);
         }
     }
-    Ok(balancers)
+    Ok((ours, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_two_disks_the_one_that_nothing_uses_is_spare() {
+        let id: ClusterId = "0123456789abcdef".parse().unwrap();
+        let disk = |number: u64, name: &str, vm: u64| {
+            let mark = if name == "csi" { name.to_owned() } else { id.mark("disk", name) };
+            Disk::read(&json!({"disk_id": number, "description": mark, "vm_id": vm})).unwrap()
+        };
+        for (disks, found) in [
+            (vec![], None),
+            (vec![disk(1, "a", 5), disk(2, "a", 0)], Some(2)),
+            (vec![disk(1, "a", 0), disk(2, "a", 5), disk(3, "b", 0)], Some(1)),
+            // One that waits to be attached, two that nothing uses yet, two in use, others'.
+            (vec![disk(1, "a", 0)], None),
+            (vec![disk(1, "a", 0), disk(2, "a", 0)], None),
+            (vec![disk(1, "a", 5), disk(2, "a", 5)], None),
+            (vec![disk(1, "csi", 5), disk(2, "csi", 0)], None),
+        ] {
+            assert_eq!(spare(&disks, &id), found.map(DiskId), "{disks:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::api::condition::{
     CREDENTIALS_VALID, IS_READY, LOAD_BALANCER_CONFIGURED, LOAD_BALANCER_CREATING,
     LOAD_BALANCER_DISABLED, NO_EXTERNAL_ADDRESS, READY, Said, WAITING_FOR_ENDPOINT,
 };
-use crate::id::{CloudspaceId, HostId, LoadBalancerId, ServerPoolId};
+use crate::id::{CloudspaceId, DiskId, HostId, LoadBalancerId, Location, ServerPoolId};
 use crate::manager::doubt::Doubt;
 use crate::manager::mark::ClusterId;
 use crate::manager::step::Step;
@@ -53,10 +53,12 @@ pub enum Space {
 pub struct Seen {
     /// The cloudspace.
     pub space: Space,
-    /// The pools of our name, the one in use first.
+    /// The pools of our name: the one in use first, then those that no load balancer uses.
     pub pools: Vec<ServerPool>,
-    /// The load balancers of our name.
+    /// The load balancers of our name, the one that is known first.
     pub balancers: Vec<LoadBalancer>,
+    /// A disk that is there twice, and of the two the one that nothing uses.
+    pub spare_disk: Option<DiskId>,
     /// What is to change in the pool.
     pub change: Change,
 }
@@ -84,6 +86,8 @@ pub enum Action {
     AddMember(CloudspaceId, ServerPoolId, String),
     /// A member leaves the pool.
     RemoveMember(CloudspaceId, ServerPoolId, HostId),
+    /// A disk that a lost reply left is removed.
+    DropDisk(Location, DiskId),
 }
 
 /// What is to be done and said.
@@ -101,6 +105,20 @@ pub struct Plan {
     pub step: Step,
 }
 
+impl Plan {
+    /// The same where the cloud refuses something: that is said, and looked at again before long.
+    #[must_use]
+    pub fn with(mut self, denied: Option<(&'static str, String)>) -> Self {
+        let Some((reason, message)) = denied else { return self };
+        self.said.retain(|said| said.kind != CREDENTIALS_VALID);
+        self.said.push(Said::not(CREDENTIALS_VALID, reason, message));
+        if self.step == Step::Settled {
+            self.step = Step::After(LATER);
+        }
+        self
+    }
+}
+
 /// What is not so, and why.
 struct Blocked {
     kind: &'static str,
@@ -108,6 +126,8 @@ struct Blocked {
     message: String,
     action: Option<Action>,
     step: Step,
+    /// Whether it passes by itself.
+    passes: bool,
 }
 
 impl Blocked {
@@ -123,12 +143,14 @@ impl Blocked {
             message: message.into(),
             action: None,
             step: Step::After(time),
+            passes: false,
         })
     }
 
     fn act(kind: &'static str, reason: &'static str, message: &str, action: Action) -> Box<Self> {
         let action = Some(action);
-        Box::new(Self { kind, reason, message: message.to_owned(), action, step: Step::Changed })
+        let (message, step) = (message.to_owned(), Step::Changed);
+        Box::new(Self { kind, reason, message, action, step, passes: false })
     }
 }
 
@@ -145,6 +167,10 @@ pub fn plan(
     let mut network = network(cluster, seen);
     let space = match space(cluster, claimed, &seen.space, doubt) {
         Ok(space) => space,
+        // A state that passes; for a cluster that was ready before, nothing is said: it would flap.
+        Err(blocked) if blocked.passes && super::status::provisioned(cluster) => {
+            return Plan { action: None, said, network, provisioned: true, step: blocked.step };
+        }
         Err(blocked) => return conclude(said, network, *blocked),
     };
     said.push(Said::so(CLOUDSPACE_READY, CLOUDSPACE_DEPLOYED));
@@ -156,15 +182,16 @@ pub fn plan(
         Ok(pool) => pool,
         Err(blocked) => return conclude(said, network, *blocked),
     };
+    let extra = extra(cluster, space, seen);
     let (action, reason) = match pool {
         Some(pool) => {
             let mut members: Vec<_> =
                 pool.hosts.iter().filter_map(|host| host.address.clone()).collect();
             members.sort();
             network.members = Some(members);
-            (membership(space, pool, &seen.change), LOAD_BALANCER_CONFIGURED)
+            (membership(space, pool, &seen.change).or(extra), LOAD_BALANCER_CONFIGURED)
         }
-        None => (None, LOAD_BALANCER_DISABLED),
+        None => (extra, LOAD_BALANCER_DISABLED),
     };
     said.push(Said::so(API_LOAD_BALANCER_READY, reason));
     said.push(Said::so(READY, IS_READY));
@@ -173,7 +200,7 @@ pub fn plan(
 }
 
 fn conclude(mut said: Vec<Said>, network: NetworkStatus, blocked: Blocked) -> Plan {
-    let Blocked { kind, reason, message, action, step } = blocked;
+    let Blocked { kind, reason, message, action, step, .. } = blocked;
     said.retain(|said| said.kind != kind);
     said.push(Said::not(kind, reason, message.clone()));
     said.push(Said::not(READY, reason, message));
@@ -233,7 +260,8 @@ fn space<'a>(
         state @ ("VIRTUAL" | "DEPLOYING" | "ENABLING" | "RESTORING" | "RESUMING" | "RESETTING"
         | "PAUSING" | "MIGRATING") => {
             let message = format!("cloudspace {} is {state}", found.id);
-            Err(Blocked::wait(CLOUDSPACE_READY, CLOUDSPACE_CREATING, message, SOON))
+            let blocked = Blocked::wait(CLOUDSPACE_READY, CLOUDSPACE_CREATING, message, SOON);
+            Err(Box::new(Blocked { passes: true, ..*blocked }))
         }
         state => {
             let message = format!("cloudspace {} is {state}", found.id);
@@ -276,32 +304,30 @@ fn balancer<'a>(
         let action = Action::CreatePool(space.clone());
         return Err(about(LOAD_BALANCER_CREATING, "the server pool is being made", action));
     };
-    let Some(balancer) = seen.balancers.first() else {
+    if seen.balancers.is_empty() {
         look_for(BALANCER)?;
         let new = new_balancer(cluster, id, &host, &pool.id);
         let action = Action::CreateBalancer(space.clone(), new);
         return Err(about(LOAD_BALANCER_CREATING, "the load balancer is being made", action));
-    };
-    // A reply that was lost, and a list that ran behind, may have left a second one.
-    if let Some(extra) = seen.balancers.get(1) {
-        let action = Action::DropBalancer(space.clone(), extra.id.clone());
-        return Err(about(
-            LOAD_BALANCER_CREATING,
-            "a second load balancer is being removed",
-            action,
-        ));
-    }
-    let unused =
-        seen.pools.iter().find(|pool| balancer.pool.as_ref().is_some_and(|on| *on != pool.id));
-    if let Some(extra) = unused {
-        let action = Action::DropPool(space.clone(), extra.id.clone());
-        return Err(about(LOAD_BALANCER_CREATING, "a second server pool is being removed", action));
     }
     if !endpoint {
         let action = Action::WriteEndpoint(host, port(cluster));
         return Err(about(LOAD_BALANCER_CREATING, "the endpoint is being written", action));
     }
     Ok(Some(pool))
+}
+
+/// What is there twice, because a reply was lost, a list ran behind, or a call was carried out
+/// after everybody had given it up: the one that is not in use goes. That is no trouble of the
+/// cluster's, which works.
+fn extra(cluster: &VCOCluster, space: &CloudspaceId, seen: &Seen) -> Option<Action> {
+    if let Some(extra) = seen.balancers.get(1) {
+        return Some(Action::DropBalancer(space.clone(), extra.id.clone()));
+    }
+    if let Some(extra) = seen.pools.get(1) {
+        return Some(Action::DropPool(space.clone(), extra.id.clone()));
+    }
+    Some(Action::DropDisk(cluster.spec.location.parse().ok()?, seen.spare_disk?))
 }
 
 /// The next change to the pool: who is missing joins before who is wrong leaves, so that it is
@@ -409,7 +435,7 @@ mod tests {
             space: Space::Found(Cloudspace::read(&space).unwrap()),
             pools: pools.iter().map(pool).collect(),
             balancers: balancers.iter().map(balancer).collect(),
-            change: Change::default(),
+            ..Seen::default()
         }
     }
 

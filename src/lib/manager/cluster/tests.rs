@@ -72,7 +72,7 @@ fn with_space() -> VCOCluster {
 
 fn found(pools: Vec<ServerPool>, balancers: Vec<LoadBalancer>) -> Seen {
     let space = space("DEPLOYED", Some("1.2.3.4/29"));
-    Seen { space, pools, balancers, change: Change::default() }
+    Seen { space, pools, balancers, ..Seen::default() }
 }
 
 #[test]
@@ -128,10 +128,6 @@ fn the_way_to_the_api_comes_step_by_step() {
     let Some(Action::CreateBalancer(_, new)) = made else { panic!("{made:?}") };
     assert_eq!((new.port, new.target_port, new.pool.as_str()), (6443, 6443, "p1"));
     assert_eq!(new.ip.as_deref(), Some("1.2.3.4"));
-    let two = found(vec![one()], vec![balancer("l1", "p1"), balancer("l2", "p1")]);
-    assert_eq!(action(&two), Some(Action::DropBalancer(cs(), "l2".parse().unwrap())));
-    let two = found(vec![one(), pool("p2", &none)], vec![balancer("l1", "p1")]);
-    assert_eq!(action(&two), Some(Action::DropPool(cs(), "p2".parse().unwrap())));
     let whole = found(vec![one()], vec![balancer("l1", "p1")]);
     assert_eq!(action(&whole), Some(Action::WriteEndpoint("1.2.3.4".into(), 6443)));
 }
@@ -155,6 +151,48 @@ fn who_is_missing_joins_before_who_is_wrong_leaves() {
     let plan = next(&provisioned(), &seen);
     assert!(matches!(plan.action, Some(Action::RemoveMember(..))));
     assert!(plan.provisioned, "a change of members is no trouble");
+}
+
+#[test]
+fn what_is_there_twice_goes_and_is_no_trouble() {
+    let (none, cs) = (json!([]), || "cs".parse().unwrap());
+    let one = || pool("p1", &none);
+    let two = found(vec![one()], vec![balancer("l1", "p1"), balancer("l2", "p1")]);
+    let pools = found(vec![one(), pool("p2", &none)], vec![balancer("l1", "p1")]);
+    let number = crate::id::DiskId(7);
+    let disk = Seen { spare_disk: Some(number), ..found(vec![one()], vec![balancer("l1", "p1")]) };
+    for (seen, want) in [
+        (two, Action::DropBalancer(cs(), "l2".parse().unwrap())),
+        (pools, Action::DropPool(cs(), "p2".parse().unwrap())),
+        (disk, Action::DropDisk("be-1".parse().unwrap(), number)),
+    ] {
+        let plan = next(&provisioned(), &seen);
+        assert_eq!((ready(&plan), &plan.action), (("True", "Ready"), &Some(want)));
+        assert_eq!(plan.step, Step::Changed);
+    }
+}
+
+#[test]
+fn a_ready_cluster_does_not_flap_with_a_state_that_passes() {
+    let mut known = provisioned();
+    known.status =
+        serde_json::from_value(json!({"initialization": {"provisioned": true}})).unwrap();
+    let said = |status: &str| {
+        let plan = next(&known, &Seen { space: space(status, None), ..Seen::default() });
+        assert!(matches!(plan.step, Step::After(_)), "{status}");
+        plan.said.iter().any(|said| said.kind == READY)
+    };
+    assert_eq!((said("MIGRATING"), said("RESUMING"), said("DISABLED")), (false, false, true));
+}
+
+#[test]
+fn what_the_cloud_refuses_is_said_of_the_credentials_alone() {
+    let seen = found(vec![pool("p1", &json!([]))], vec![balancer("l1", "p1")]);
+    let plan = next(&provisioned(), &seen).with(Some(("AccessDenied", "m".to_owned())));
+    assert_eq!(ready(&plan), ("True", "Ready"));
+    let said: Vec<_> = plan.said.iter().filter(|on| on.kind == "CredentialsValid").collect();
+    assert_eq!((said.len(), said[0].reason), (1, "AccessDenied"));
+    assert!(matches!(plan.step, Step::After(_)), "it is looked at again before long");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use super::plan::{Action, VM};
 use crate::api::VCOMachine;
 use crate::api::contract::annotation;
 use crate::api::names::{MACHINE_FINALIZER, SITE_ANNOTATION};
-use crate::id::VmId;
+use crate::fault::{Class, Fault as _};
+use crate::id::{CloudspaceId, VmId};
 use crate::manager::apply;
 use crate::manager::context::Context;
 use crate::manager::error::Error;
@@ -39,27 +40,27 @@ pub async fn act(
                 apply::claim(&api, vco, MACHINE_FINALIZER, &[(SITE_ANNOTATION, &text)]).await?;
             if annotation(&vco.metadata, SITE_ANNOTATION).is_none() {
                 // Nobody can have made anything before.
-                context.memory.note(&uid, |facts| facts.tried.claim());
+                context.machine_facts.note(&uid, |facts| facts.tried.claim());
             }
             context.vco_machines.wrote(claimed);
         }
         Action::Create(new) => create(context, tenant, &api, around, site, &new).await?,
         Action::WriteId(id) => write_id(context, &api, vco, site, id).await?,
         Action::CreateGroup(name, spread) => {
-            customer.create_anti_affinity_group(cloudspace, &name, spread).await?;
+            create_group(context, tenant, cloudspace, &name, spread).await?;
         }
         Action::Join(group, id) => {
             let joined = customer.join_anti_affinity_group(cloudspace, &group, id).await;
             if joined.is_err() {
                 // Somebody may have removed the group.
-                context.memory.forget_groups(cloudspace);
+                context.groups.forget(cloudspace);
             }
             joined?;
         }
         Action::CreateDisk(new) => {
             let made = customer.create_disk(&site.location, &new).await;
             let now = context.clock.elapsed();
-            context.memory.note(&uid, |facts| facts.tried.note(&new.name, &made, now));
+            context.machine_facts.note(&uid, |facts| facts.tried.note(&new.name, &made, now));
             made?;
         }
         Action::AttachDisk(disk, id) => customer.attach_disk(cloudspace, id, disk).await?,
@@ -68,13 +69,41 @@ pub async fn act(
         }
         Action::Start(id) => {
             // A VM is started only when it has everything: after this it is not asked again.
-            context.memory.note(&uid, |facts| facts.complete = true);
+            context.machine_facts.note(&uid, |facts| facts.complete = true);
             customer.start_vm(cloudspace, id).await?;
             context.events.normal(vco, "VMStarted", "Start", format!("VM {id} was started")).await;
         }
+        Action::DropSpare(id) => {
+            customer.delete_vm(cloudspace, id).await?;
+            let note = format!("VM {id}, a second one that was never started, was deleted");
+            context.events.normal(vco, "SpareDeleted", "Delete", note).await;
+        }
     }
     let now = context.clock.elapsed();
-    context.memory.note(&uid, |facts| facts.touched = Some(now));
+    context.machine_facts.note(&uid, |facts| facts.touched = Some(now));
+    Ok(())
+}
+
+/// Makes a group that several machines may need at once: one of them does, the others wait.
+async fn create_group(
+    context: &Context,
+    tenant: &Tenant,
+    cloudspace: &CloudspaceId,
+    name: &str,
+    spread: i32,
+) -> Result<(), Error> {
+    let customer = &tenant.customer;
+    let Some(making) = context.groups.make(cloudspace, name) else { return Ok(()) };
+    let made = customer.create_anti_affinity_group(cloudspace, name, spread).await;
+    // A name is one group's: what refuses it may be the one of a call whose reply was lost.
+    if let Err(error) = made {
+        let known = matches!(error.class(), Class::Conflict | Class::Invalid)
+            && customer.anti_affinity_groups(cloudspace).await?.iter().any(|on| on.id == name);
+        if !known {
+            return Err(error.into());
+        }
+    }
+    making.done();
     Ok(())
 }
 
@@ -100,7 +129,7 @@ async fn create(
     let uid = vco.uid().unwrap_or_default();
     let made = tenant.customer.create_vm(&site.cloudspace_id, new).await;
     let now = context.clock.elapsed();
-    context.memory.note(&uid, |facts| facts.tried.note(VM, &made, now));
+    context.machine_facts.note(&uid, |facts| facts.tried.note(VM, &made, now));
     let id = made?;
     context.metrics.made();
     write_id(context, api, &live, site, id).await?;

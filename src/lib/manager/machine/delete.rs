@@ -11,10 +11,12 @@ use kube::ResourceExt as _;
 use super::gate::{Around, Site, is_control_plane, site_of, vm_of};
 use super::plan::private_ip;
 use crate::api::VCOMachine;
-use crate::api::condition::{self, DELETING, DELETION_BLOCKED, DELETION_RUNS, READY, Said};
+use crate::api::condition::{
+    DELETING, DELETION_BLOCKED, DELETION_RUNS, INTERNAL_ERROR, READY, Said,
+};
 use crate::api::contract::{annotation, label};
 use crate::api::names::{
-    ABANDON_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MACHINE_FINALIZER,
+    ABANDON_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MACHINE_FINALIZER, SITE_ANNOTATION,
 };
 use crate::fault::{Class, Fault as _};
 use crate::manager::apply;
@@ -39,23 +41,26 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
     let vco = &*around.vco;
     let Some((site, cluster)) = site_of(around).and_then(|site| site.id().map(|id| (site, id)))
     else {
+        if vco.spec.provider_id.is_some() {
+            let message = format!("the annotation {SITE_ANNOTATION} was taken away or spoilt");
+            return blocked(context, vco, None, INTERNAL_ERROR, message).await;
+        }
         // Nothing is made before the machine is claimed, and the claim says where.
-        release(context, vco).await?;
-        return Ok((Step::Over, Vec::new()));
+        return release(context, vco).await;
     };
     let tenant = match tenant(context, around, &site).await {
         Ok(tenant) => tenant,
         Err(NoTenant::Failed(error)) => return Err(error),
         Err(NoTenant::Said { reason, message }) => {
-            return blocked(context, vco, &site, reason, message).await;
+            return blocked(context, vco, Some(&site), reason, message).await;
         }
     };
     match take_down(context, &tenant, around, &site, &cluster).await {
         Err(Error::Cloud(error)) => {
-            context.tenants.refused(tenant.number, &error);
+            context.refused(&tenant, &error);
             let (reason, message) = (words::reason(&error), words::of(&error));
             if error.class() == Class::Auth {
-                return blocked(context, vco, &site, reason, message).await;
+                return blocked(context, vco, Some(&site), reason, message).await;
             }
             let said = vec![
                 Said::so(DELETING, reason).with(message.clone()),
@@ -96,7 +101,7 @@ async fn take_down(
         return Ok(going("disks are being deleted"));
     }
     let uid = vco.uid().unwrap_or_default();
-    let doubt = context.doubt(context.memory.facts(&uid).tried);
+    let doubt = context.doubt(context.machine_facts.of(&uid).tried);
     // What ran once was in lists already; anything younger may be in none yet.
     if !super::status::provisioned(vco)
         && let Some(look) = doubt.any()
@@ -104,9 +109,7 @@ async fn take_down(
         let said = going("the VM may have been made a moment ago; it is looked for").1;
         return Ok((Step::After(look), said));
     }
-    release(context, vco).await?;
-    context.memory.forget(&uid);
-    Ok((Step::Over, Vec::new()))
+    release(context, vco).await
 }
 
 async fn tenant(
@@ -148,16 +151,37 @@ async fn end(
     let foreign = detail.disks.iter().find(|disk| is_others(disk, detail, cluster));
     if let Some(disk) = foreign {
         let (disk, cloudspace) = (disk.id, &site.cloudspace_id);
+        if was_just_done(context, &around.vco, &format!("detach {disk}")) {
+            return Ok(going(&format!("disk {disk} is being detached")));
+        }
         tenant.customer.detach_disk(cloudspace, vm.id, disk).await?;
+        done(context, &around.vco, format!("detach {disk}"));
         let note = format!("disk {disk} is not ours: it was detached and kept");
         context.events.normal(&*around.vco, "DiskDetached", "Delete", note).await;
         return Ok((Step::Changed, going("disks of others are being detached").1));
     }
+    let message = format!("VM {} is being deleted", vm.id);
+    if was_just_done(context, &around.vco, &message) {
+        return Ok(going(&message));
+    }
     tenant.customer.delete_vm(&site.cloudspace_id, vm.id).await?;
+    done(context, &around.vco, message.clone());
     context.metrics.deleted();
     let note = format!("VM {} was deleted", vm.id);
     context.events.normal(&*around.vco, "VMDeleted", "Delete", note).await;
-    Ok((Step::Changed, going(&format!("VM {} is being deleted", vm.id)).1))
+    Ok((Step::Changed, going(&message).1))
+}
+
+/// Whether this was done a moment ago: a list or a detail may not show it yet.
+fn was_just_done(context: &Context, vco: &VCOMachine, what: &str) -> bool {
+    let facts = context.machine_facts.of(&vco.uid().unwrap_or_default());
+    facts.deeds.pause(what, context.clock.elapsed()).is_some()
+}
+
+fn done(context: &Context, vco: &VCOMachine, what: String) {
+    let now = context.clock.elapsed();
+    let uid = vco.uid().unwrap_or_default();
+    context.machine_facts.note(&uid, |facts| facts.deeds.done(what, now));
 }
 
 /// A control plane's VM is stopped only after the balancer has let it go, which cuts its
@@ -230,7 +254,7 @@ async fn disk_goes(
 fn going(message: &str) -> Course {
     let said = vec![
         Said::so(DELETING, DELETION_RUNS).with(message),
-        Said::not(READY, condition::DELETION_RUNS, message),
+        Said::not(READY, DELETION_RUNS, message),
     ];
     (Step::After(SOON), said)
 }
@@ -239,21 +263,20 @@ fn going(message: &str) -> Course {
 async fn blocked(
     context: &Context,
     vco: &VCOMachine,
-    site: &Site,
+    site: Option<&Site>,
     reason: &'static str,
     message: String,
 ) -> Result<Course, Error> {
     if annotation(&vco.metadata, ABANDON_ANNOTATION) == Some("true") {
         let id = vco.spec.provider_id.as_deref().unwrap_or("a VM that may have been made");
+        let place =
+            site.map_or_else(String::new, |at| format!(" in cloudspace {}", at.cloudspace_id));
+        let name = vco.name_any();
         let note = format!(
-            "let go without asking the cloud; look for {id} named {} in cloudspace {}, and for \
-             its disks",
-            vco.name_any(),
-            site.cloudspace_id
+            "let go without asking the cloud; look for {id} named {name}{place}, and for its disks"
         );
         context.events.warning(vco, "Abandoned", "Delete", note).await;
-        release(context, vco).await?;
-        return Ok((Step::Over, Vec::new()));
+        return release(context, vco).await;
     }
     let message = format!("{reason}: {message}");
     let said = vec![
@@ -263,10 +286,13 @@ async fn blocked(
     Ok((Step::After(Duration::from_secs(30)), said))
 }
 
-async fn release(context: &Context, vco: &VCOMachine) -> Result<(), Error> {
+/// Lets the machine go.
+async fn release(context: &Context, vco: &VCOMachine) -> Result<Course, Error> {
     let api = context.api::<VCOMachine>(&vco.namespace().unwrap_or_default());
     match apply::release(&api, vco, MACHINE_FINALIZER).await {
-        Err(Error::Api { source, .. }) if super::is_missing(&source) => Ok(()),
-        other => other.map(|_| ()),
+        Err(Error::Api { source, .. }) if super::is_missing(&source) => {}
+        other => drop(other?),
     }
+    context.machine_facts.forget(&vco.uid().unwrap_or_default());
+    Ok((Step::Over, Vec::new()))
 }

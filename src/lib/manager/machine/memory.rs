@@ -1,13 +1,12 @@
-//! What passes over machines have found out, so that it is not asked again.
-//!
-//! Nothing here decides anything that could not be found out anew: after a restart it is empty.
+//! What passes over machines find out, and what several of them share.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::id::{CloudspaceId, Location};
 use crate::manager::doubt::Tried;
+use crate::manager::memory::Deeds;
 use crate::vco::Image;
 
 /// What is known of one machine.
@@ -19,67 +18,130 @@ pub struct Facts {
     pub complete: bool,
     /// What was tried for it.
     pub tried: Tried,
+    /// What was done last.
+    pub deeds: Deeds,
 }
 
-type Images = HashMap<(u64, Location), (Duration, Arc<Vec<Image>>)>;
-
-/// What is known of all machines and of images.
-#[derive(Default)]
-pub struct Memory {
-    facts: Mutex<HashMap<String, Facts>>,
-    images: Mutex<Images>,
-    groups: Mutex<HashSet<(CloudspaceId, String)>>,
+/// The images of locations, as they were seen a while ago.
+#[derive(Debug, Default)]
+pub struct Images {
+    seen: Mutex<HashMap<(u64, Location), Sight>>,
 }
 
-impl Memory {
-    /// What is known of the machine of this uid.
-    #[must_use]
-    pub fn facts(&self, uid: &str) -> Facts {
-        let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        facts.get(uid).cloned().unwrap_or_default()
-    }
+/// When images were seen, and which.
+type Sight = (Duration, Arc<Vec<Image>>);
 
-    /// Changes what is known of it.
-    pub fn note(&self, uid: &str, change: impl FnOnce(&mut Facts)) {
-        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        change(facts.entry(uid.to_owned()).or_default());
-    }
-
-    /// The machine is gone.
-    pub fn forget(&self, uid: &str) {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
-    }
-
-    /// Whether a cloudspace is known to have this anti-affinity group.
-    #[must_use]
-    pub fn knows_group(&self, cloudspace: &CloudspaceId, group: &str) -> bool {
-        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        groups.contains(&(cloudspace.clone(), group.to_owned()))
-    }
-
-    /// A cloudspace has this group.
-    pub fn learn_group(&self, cloudspace: &CloudspaceId, group: &str) {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        groups.insert((cloudspace.clone(), group.to_owned()));
-    }
-
-    /// A group was not there after all, or the cloudspace is gone.
-    pub fn forget_groups(&self, cloudspace: &CloudspaceId) {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        groups.retain(|(place, _)| place != cloudspace);
-    }
-
+impl Images {
     /// The images of a location as they were seen since `oldest`.
     #[must_use]
-    pub fn images(&self, tenant: u64, at: &Location, oldest: Duration) -> Option<Arc<Vec<Image>>> {
-        let images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-        let (seen, list) = images.get(&(tenant, at.clone()))?;
-        (*seen >= oldest).then(|| Arc::clone(list))
+    pub fn since(&self, oldest: Duration, tenant: u64, at: &Location) -> Option<Arc<Vec<Image>>> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (when, images) = seen.get(&(tenant, at.clone()))?;
+        (*when >= oldest).then(|| Arc::clone(images))
     }
 
     /// Keeps a location's images.
-    pub fn keep_images(&self, tenant: u64, at: &Location, seen: Duration, list: Arc<Vec<Image>>) {
-        let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-        images.insert((tenant, at.clone()), (seen, list));
+    pub fn keep(&self, tenant: u64, at: &Location, when: Duration, images: Arc<Vec<Image>>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert((tenant, at.clone()), (when, images));
+    }
+}
+
+/// What is known of an anti-affinity group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Group {
+    /// Nothing: the cloud has to be asked.
+    #[default]
+    Unknown,
+    /// A machine is making it.
+    Making,
+    /// It is there.
+    There,
+}
+
+/// The anti-affinity groups of all cloudspaces. Several machines need the same one at the same
+/// time, and one of them makes it.
+#[derive(Debug, Default)]
+pub struct Groups {
+    known: Mutex<HashMap<(CloudspaceId, String), Group>>,
+}
+
+impl Groups {
+    fn known(&self) -> MutexGuard<'_, HashMap<(CloudspaceId, String), Group>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a group.
+    #[must_use]
+    pub fn of(&self, cloudspace: &CloudspaceId, group: &str) -> Group {
+        let place = (cloudspace.clone(), group.to_owned());
+        self.known().get(&place).copied().unwrap_or_default()
+    }
+
+    /// A cloudspace has this group.
+    pub fn learn(&self, cloudspace: &CloudspaceId, group: &str) {
+        self.known().insert((cloudspace.clone(), group.to_owned()), Group::There);
+    }
+
+    /// A group was not there after all, or the cloudspace is gone.
+    pub fn forget(&self, cloudspace: &CloudspaceId) {
+        self.known().retain(|(place, _), _| place != cloudspace);
+    }
+
+    /// Whoever gets this makes the group; none if somebody else does or has done so.
+    #[must_use]
+    pub fn make(&self, cloudspace: &CloudspaceId, group: &str) -> Option<Making<'_>> {
+        let place = (cloudspace.clone(), group.to_owned());
+        let mut known = self.known();
+        let state = known.entry(place.clone()).or_default();
+        (*state == Group::Unknown).then(|| {
+            *state = Group::Making;
+            Making { groups: self, place }
+        })
+    }
+}
+
+/// A group that is being made. Dropped, nothing is known of it again.
+#[derive(Debug)]
+pub struct Making<'a> {
+    groups: &'a Groups,
+    place: (CloudspaceId, String),
+}
+
+impl Making<'_> {
+    /// It is there.
+    pub fn done(self) {
+        self.groups.known().insert(self.place.clone(), Group::There);
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let mut known = self.groups.known();
+        if known.get(&self.place) == Some(&Group::Making) {
+            known.remove(&self.place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_several_makes_a_group() {
+        let groups = Groups::default();
+        let (space, other) = ("a".parse().unwrap(), "b".parse().unwrap());
+        let making = groups.make(&space, "g").unwrap();
+        assert!(groups.make(&space, "g").is_none());
+        assert_eq!(groups.of(&space, "g"), Group::Making);
+        assert!(groups.make(&other, "g").is_some(), "names are a cloudspace's own");
+        drop(making);
+        assert_eq!(groups.of(&space, "g"), Group::Unknown);
+        groups.make(&space, "g").unwrap().done();
+        assert_eq!(groups.of(&space, "g"), Group::There);
+        assert!(groups.make(&space, "g").is_none());
+        groups.forget(&space);
+        assert_eq!(groups.of(&space, "g"), Group::Unknown);
     }
 }

@@ -85,10 +85,9 @@ fn around(context: &Context, vco: Arc<VCOMachine>) -> Around {
     let cluster = machine.as_deref().and_then(|machine| machine.cluster_name());
     let cluster = cluster.or_else(|| label(&vco.metadata, CLUSTER_NAME_LABEL));
     let cluster = cluster.and_then(|name| context.clusters.get(&at(name)));
-    let network = cluster.as_deref().and_then(|cluster| {
-        let name = cluster.spec.infrastructure_ref.as_ref()?.name.as_deref()?;
-        context.vco_clusters.get(&at(name))
-    });
+    let network = cluster
+        .as_deref()
+        .and_then(|cluster| context.vco_clusters.get(&at(cluster.vco_cluster()?)));
     Around { vco, machine, cluster, network }
 }
 
@@ -125,7 +124,7 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
             return Ok(Step::After(std::time::Duration::from_secs(30)));
         }
     };
-    let facts = context.memory.facts(&vco.uid().unwrap_or_default());
+    let facts = context.machine_facts.of(&vco.uid().unwrap_or_default());
     let seen = match observe::observe(context, &tenant, around, site, &facts).await {
         Ok(seen) => seen,
         Err(error) => return failed(context, &tenant, around, site, error).await,
@@ -133,13 +132,23 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
     let found = seen.vm.clone();
     let doubt = context.doubt(facts.tried.clone());
     let Plan { action, said, step } = plan::plan(around, site, seen, &facts, &doubt);
-    say(context, around, site, &found, said).await?;
-    if let Some(action) = action
-        && let Err(error) = act::act(context, &tenant, around, site, action).await
-    {
-        return failed(context, &tenant, around, site, error).await;
+    if action.is_none() || !facts.deeds.failed() || status::provisioned(vco) {
+        say(context, around, site, &found, said).await?;
     }
-    Ok(step)
+    let Some(action) = action else { return Ok(step) };
+    let what = format!("{action:?}");
+    if let Some(left) = facts.deeds.pause(&what, context.clock.elapsed()) {
+        return Ok(Step::After(left));
+    }
+    let done = act::act(context, &tenant, around, site, action).await;
+    let now = context.clock.elapsed();
+    context
+        .machine_facts
+        .note(&vco.uid().unwrap_or_default(), |facts| facts.deeds.tried(what, &done, now));
+    match done {
+        Ok(()) => Ok(step),
+        Err(error) => failed(context, &tenant, around, site, error).await,
+    }
 }
 
 /// Says why a machine does not get on, if it has not run yet, and hands the error on.
@@ -151,7 +160,7 @@ async fn failed(
     error: Error,
 ) -> Result<Step, Error> {
     if let Error::Cloud(cloud) = &error {
-        context.tenants.refused(tenant.number, cloud);
+        context.refused(tenant, cloud);
         let said = status::trouble(&around.vco, words::reason(cloud), &words::of(cloud));
         say(context, around, site, &Found::None, said).await?;
     }

@@ -8,14 +8,14 @@ use kube::ResourceExt as _;
 use serde_json::{Map, Value};
 
 use super::gate::{Around, Site, vm_of};
-use super::memory::Facts;
+use super::memory::{Facts, Group};
 use super::plan::{Found, Miss, Seen, VM};
 use crate::api::condition::{
     BOOTSTRAP_DATA_UNUSABLE, IMAGE_AMBIGUOUS, IMAGE_NOT_FOUND, IMAGE_TOO_LARGE,
     WAITING_FOR_BOOTSTRAP_DATA,
 };
 use crate::fault::{Class, Fault as _};
-use crate::id::ImageId;
+use crate::id::{ImageId, VmId};
 use crate::manager::context::Context;
 use crate::manager::error::{Error, found};
 use crate::manager::tenant::Tenant;
@@ -36,8 +36,8 @@ pub async fn observe(
     site: &Site,
     facts: &Facts,
 ) -> Result<Seen, Error> {
-    let mut seen =
-        Seen { vm: find(context, tenant, around, site, facts).await?, ..Seen::default() };
+    let mut seen = Seen::default();
+    seen.vm = find(context, tenant, around, site, facts, &mut seen).await?;
     let provisioned = super::status::provisioned(&around.vco);
     match &mut seen.vm {
         Found::None => {
@@ -51,7 +51,7 @@ pub async fn observe(
             };
             // Only what the very next step depends on is asked: group, then disks, then interfaces.
             if let Some(group) = super::plan::lacking_group(around, site, &seen_detail) {
-                seen.group_is_there = group_is_there(context, tenant, site, &group).await?;
+                seen.group = group_state(context, tenant, site, &group).await?;
             } else if super::plan::lacks_disk(around, site, &seen_detail) {
                 seen.disks = Some(tenant.customer.disks(&site.location).await?);
             } else if let Some(nic) = super::plan::lacking_nic(around, &seen_detail)
@@ -78,6 +78,7 @@ async fn find(
     around: &Around,
     site: &Site,
     facts: &Facts,
+    seen: &mut Seen,
 ) -> Result<Found, Error> {
     let cloudspace = &site.cloudspace_id;
     let list = |age| context.survey.vms(tenant, cloudspace, age);
@@ -91,9 +92,11 @@ async fn find(
     if !provisioned && !facts.complete {
         // Before it is started the detail is needed anyway, and says what a list says.
         match tenant.customer.vm(cloudspace, id).await {
-            Ok(detail) => {
+            Ok(detail) if is_marked(site, &around.vco.name_any(), &detail) => {
                 return Ok(Found::Ours { vm: row(&detail), detail: Some(Box::new(detail)) });
             }
+            // Somebody else wrote the id, or took the mark away: it is not ours to change.
+            Ok(detail) => return Ok(Found::Foreign(detail.id)),
             Err(error) if error.class() == Class::NotFound => {}
             Err(error) => return Err(error.into()),
         }
@@ -101,13 +104,16 @@ async fn find(
     let age = if provisioned { SETTLED.min(context.request.sync_period / 2) } else { MOVING };
     let age = facts.touched.map_or(age, |at| age.min(now.saturating_sub(at)));
     let in_list = |vms: &[Vm]| vms.iter().find(|vm| vm.id == id).cloned();
-    let found = match in_list(&list(age).await?) {
-        Some(vm) => Some(vm),
+    let mut vms = list(age).await?;
+    if in_list(&vms).is_none() {
         // One list that misses it proves little; a second one that was asked for now does.
-        None => in_list(&list(Duration::ZERO).await?),
-    };
-    Ok(match found {
-        Some(vm) => Found::Ours { vm, detail: None },
+        vms = list(Duration::ZERO).await?;
+    }
+    Ok(match in_list(&vms) {
+        Some(vm) => {
+            seen.spare = spare(tenant, around, site, (&vms, id)).await?;
+            Found::Ours { vm, detail: None }
+        }
         // One that was made a moment ago is not lost.
         None if !provisioned && context.doubt(facts.tried.clone()).of(VM).is_some() => {
             Found::Unseen(id)
@@ -130,22 +136,23 @@ fn row(detail: &VmDetail) -> Vm {
     }
 }
 
-/// Whether the group was made; once it is there it stays as long as the cluster.
-async fn group_is_there(
+/// What is known of the group; once it is there it stays as long as the cluster.
+async fn group_state(
     context: &Context,
     tenant: &Tenant,
     site: &Site,
     group: &str,
-) -> Result<bool, Error> {
-    if context.memory.knows_group(&site.cloudspace_id, group) {
-        return Ok(true);
+) -> Result<Group, Error> {
+    let known = context.groups.of(&site.cloudspace_id, group);
+    if known != Group::Unknown {
+        return Ok(known);
     }
     let groups = tenant.customer.anti_affinity_groups(&site.cloudspace_id).await?;
-    let there = groups.iter().any(|known| known.id == group);
-    if there {
-        context.memory.learn_group(&site.cloudspace_id, group);
+    if groups.iter().any(|known| known.id == group) {
+        context.groups.learn(&site.cloudspace_id, group);
     }
-    Ok(there)
+    // Another machine may have begun to make it meanwhile.
+    Ok(context.groups.of(&site.cloudspace_id, group))
 }
 
 /// The VM of the machine's name, and whether it carries the machine's mark.
@@ -163,18 +170,44 @@ async fn by_name(
         let Some(detail) = found(tenant.customer.vm(&site.cloudspace_id, vm.id).await)? else {
             continue;
         };
-        let marked =
-            site.id().is_some_and(|id| id.is_mark(detail.description.as_deref(), "vm", &name));
-        if marked {
-            ours.push(Found::Ours { vm: (*vm).clone(), detail: Some(Box::new(detail)) });
+        if is_marked(site, &name, &detail) {
+            ours.push(((*vm).clone(), Box::new(detail)));
         }
     }
-    Ok(match (ours.len(), same.first()) {
-        (0, None) => Found::None,
-        (0, Some(vm)) => Found::Foreign(vm.id),
-        (1, _) => ours.remove(0),
-        (several, _) => Found::Several(several),
+    // A machine's VM is started only after its id was written: of several that nobody has started
+    // the first one made is the machine's, and the others go (`spare`).
+    ours.sort_by_key(|(vm, _)| vm.id);
+    let unused = ours.iter().all(|(vm, _)| is_halted(vm));
+    let count = ours.len();
+    Ok(match (ours.into_iter().next(), same.first()) {
+        (None, None) => Found::None,
+        (None, Some(vm)) => Found::Foreign(vm.id),
+        (Some(_), _) if count > 1 && !unused => Found::Several(count),
+        (Some((vm, detail)), _) => Found::Ours { vm, detail: Some(detail) },
     })
+}
+
+fn is_marked(site: &Site, name: &str, detail: &VmDetail) -> bool {
+    site.id().is_some_and(|id| id.is_mark(detail.description.as_deref(), "vm", name))
+}
+
+/// A VM that is marked as the machine's, is not the one that the provider id names, and was never
+/// started: a call that the cloud carried out after everybody had given it up.
+async fn spare(
+    tenant: &Tenant,
+    around: &Around,
+    site: &Site,
+    (vms, ours): (&[Vm], VmId),
+) -> Result<Option<VmId>, Error> {
+    let name = around.vco.name_any();
+    let same = vms.iter().filter(|vm| vm.name.as_deref() == Some(&name));
+    for vm in same.filter(|vm| vm.id != ours && is_halted(vm)) {
+        let detail = found(tenant.customer.vm(&site.cloudspace_id, vm.id).await)?;
+        if detail.is_some_and(|detail| is_marked(site, &name, &detail)) {
+            return Ok(Some(vm.id));
+        }
+    }
+    Ok(None)
 }
 
 /// The image, or the reason and message of why there is none.
@@ -186,12 +219,12 @@ async fn image(
 ) -> Result<Result<ImageId, Miss>, Error> {
     let now = context.clock.elapsed();
     let oldest = now.saturating_sub(SETTLED);
-    let known = context.memory.images(tenant.number, &site.location, oldest);
+    let known = context.images.since(oldest, tenant.number, &site.location);
     let images = if let Some(images) = known {
         images
     } else {
         let images = Arc::new(tenant.customer.images(&site.location).await?);
-        context.memory.keep_images(tenant.number, &site.location, now, Arc::clone(&images));
+        context.images.keep(tenant.number, &site.location, now, Arc::clone(&images));
         images
     };
     Ok(choose(around, site, &images))

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use serde_json::{Map, Value};
 
 use super::gate::{Around, Site, is_control_plane};
-use super::memory::Facts;
+use super::memory::{Facts, Group};
 use crate::api::condition::{
     BOOTSTRAP_DATA_FOUND, BOOTSTRAP_DATA_READY, DISKS_ATTACHED, DISKS_MISSING, DISKS_READY,
     IMAGE_FOUND, IMAGE_RESOLVED, IS_READY, LOAD_BALANCER_MEMBER, MEMBER, NAME_TAKEN, NICS_MISSING,
@@ -19,6 +19,8 @@ use crate::manager::doubt::Doubt;
 use crate::manager::step::Step;
 use crate::vco::{Disk, NewDisk, NewVm, Nic, Vm, VmDetail};
 
+/// How long to wait for what another machine is about to do.
+const MOMENT: Duration = Duration::from_secs(1);
 /// How long to wait for a VM on its way.
 const SOON: Duration = Duration::from_secs(5);
 /// How long to wait for what only somebody else can mend.
@@ -57,12 +59,14 @@ pub type Miss = (&'static str, String);
 pub struct Seen {
     /// The VM.
     pub vm: Found,
+    /// Another VM that is marked as the machine's and was never started.
+    pub spare: Option<VmId>,
     /// The image, or the reason and message of why there is none.
     pub image: Option<Result<ImageId, Miss>>,
     /// What the VM is told, or the reason and message of why it cannot be told that.
     pub userdata: Option<Result<Map<String, Value>, Miss>>,
-    /// Whether the group exists that the VM is to join.
-    pub group_is_there: bool,
+    /// What is known of the group that the VM is to join.
+    pub group: Group,
     /// The location's disks, if the VM lacks one.
     pub disks: Option<Vec<Disk>>,
     /// A free address for the interface that the VM lacks.
@@ -90,6 +94,8 @@ pub enum Action {
     AttachNic(u64, String, VmId),
     /// The VM is started.
     Start(VmId),
+    /// A second VM, which nobody has ever started, is deleted.
+    DropSpare(VmId),
 }
 
 /// What is to be done and said.
@@ -126,7 +132,7 @@ pub fn plan(around: &Around, site: &Site, seen: Seen, facts: &Facts, doubt: &Dou
             Plan::wait(Step::After(LATER), stopped(VM_NOT_FOUND, message))
         }
         Found::Foreign(id) => {
-            let message = format!("VM {id} has the name {} and is not ours", around.vco.name_any());
+            let message = format!("VM {id} is not marked as that of {}", around.vco.name_any());
             Plan::wait(Step::After(LATER), stopped(NAME_TAKEN, message))
         }
         Found::Several(count) => {
@@ -212,7 +218,10 @@ fn converge(
     let provisioned = super::status::provisioned(&around.vco);
     let state = vm.status.as_deref().unwrap_or_default().to_ascii_uppercase();
     match state.as_str() {
-        "RUNNING" if private_ip(vm).is_some() => Plan::wait(Step::Settled, running(around, vm)),
+        "RUNNING" if private_ip(vm).is_some() => match seen.spare {
+            Some(spare) => Plan::act(Action::DropSpare(spare), running(around, vm)),
+            None => Plan::wait(Step::Settled, running(around, vm)),
+        },
         "RUNNING" => {
             let message = format!("VM {} runs and has no address yet", vm.id);
             Plan::wait(Step::After(SOON), starting(&message, provisioned))
@@ -273,10 +282,10 @@ fn before_start(
 ) -> Plan {
     if let Some(group) = lacking_group(around, site, detail) {
         let said = creating("the VM joins its anti-affinity group");
-        return if seen.group_is_there {
-            Plan::act(Action::Join(group, detail.id), said)
-        } else {
-            Plan::act(Action::CreateGroup(group, spread(around)), said)
+        return match seen.group {
+            Group::There => Plan::act(Action::Join(group, detail.id), said),
+            Group::Making => Plan::wait(Step::After(MOMENT), said),
+            Group::Unknown => Plan::act(Action::CreateGroup(group, spread(around)), said),
         };
     }
     if let Some(disk) = lacking_disk(around, site, detail) {

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::gate::{Around, Gate, Site, gate, paused, provider_id, site, vm_of};
-use super::memory::Facts;
+use super::memory::{Facts, Group};
 use super::plan::{Action, Found, Plan, Seen, plan};
 use super::status;
 use crate::api::condition::{self, READY, Said};
@@ -291,13 +291,26 @@ fn what_keeps_a_vm_from_being_made_is_the_reason() {
 #[test]
 fn a_vm_gets_its_group_before_it_is_started() {
     let group = format!("capvco-{ID}-control-plane");
-    let with = |group_is_there, member: &[&str]| {
-        let seen = Seen { vm: ours("HALTED", Some(member)), group_is_there, ..Seen::default() };
+    let with = |group, member: &[&str]| {
+        let seen = Seen { vm: ours("HALTED", Some(member)), group, ..Seen::default() };
         next(Case::with_id(), seen, &Facts::default()).action
     };
-    assert_eq!(with(false, &[]), Some(Action::CreateGroup(group.clone(), -1)));
-    assert_eq!(with(true, &[]), Some(Action::Join(group.clone(), VmId(7))));
-    assert_eq!(with(true, &[&group]), Some(Action::Start(VmId(7))));
+    assert_eq!(with(Group::Unknown, &[]), Some(Action::CreateGroup(group.clone(), -1)));
+    assert_eq!(with(Group::Making, &[]), None);
+    assert_eq!(with(Group::There, &[]), Some(Action::Join(group.clone(), VmId(7))));
+    assert_eq!(with(Group::There, &[&group]), Some(Action::Start(VmId(7))));
+}
+
+#[test]
+fn a_second_vm_goes_only_once_the_machines_own_runs() {
+    let with = |state| {
+        let seen = Seen { vm: ours(state, None), spare: Some(VmId(8)), ..Seen::default() };
+        next(Case::with_id(), seen, &Facts::default())
+    };
+    let plan = with("RUNNING");
+    assert_eq!(plan.action, Some(Action::DropSpare(VmId(8))));
+    assert!(plan.said.iter().any(|said| said.kind == READY && said.status == "True"));
+    assert_eq!(with("DEPLOYING").action, None);
 }
 
 #[test]
