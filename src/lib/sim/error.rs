@@ -46,6 +46,9 @@ pub enum Error {
     /// Machines cannot become nodes.
     #[error("machines cannot become nodes: {0}")]
     Nodes(String),
+    /// A server of ours has nothing to show.
+    #[error("cannot make a certificate")]
+    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The client for imports cannot be made.
     #[error("cannot make the client that imports images")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -66,7 +69,7 @@ impl Classed for Error {
             Self::Listen { .. } | Self::File { .. } => Class::Usage,
             Self::Yaml(error) => error.class(),
             Self::Objectspace { .. } | Self::Nodes(_) => Class::Refused,
-            Self::Client(_) => Class::Bug,
+            Self::Certificate(_) | Self::Client(_) => Class::Bug,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Kubernetes and Cluster API as tests meet them: they start, answer, and do what a provider's
 //! tests count on.
 
+mod forwarding;
 mod leash;
 mod managers;
 mod plane;

@@ -16,7 +16,8 @@
 //! - Nothing outlives us: each server hangs on a pipe of ours (`process`).
 //!
 //! `bootstrap` reads user data, `kubeadm` runs it, `plane` is a cluster's API server, `objects`
-//! what is written into it, `guest` one machine's life, `quarters` what guests share.
+//! what is written into it, `guest` one machine's life, `quarters` what guests share. `portforward`
+//! is a kubelet's way to a machine's ports, in the frames of `spdy`.
 
 mod bootstrap;
 mod dark;
@@ -25,7 +26,9 @@ mod guest;
 mod kubeadm;
 mod objects;
 mod plane;
+mod portforward;
 mod quarters;
+mod spdy;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::{VmAt, VmEvent, VmEvents};
 use super::{Error, Sim, process};
 pub use etcd::Etcd;
+pub use portforward::Kubelet;
 use quarters::{Quarters, Tools};
 
 /// The guests of a cloud. Dropping it ends them all.
