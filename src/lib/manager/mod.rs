@@ -42,6 +42,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
+use axum::http::header::USER_AGENT;
 use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::PartialObjectMeta;
@@ -81,6 +83,9 @@ use crate::clock::Clock;
 /// How long what has begun may take to end when the manager is told to stop; a pod is killed
 /// after 10 s (contract, 9.5).
 const GRACE: Duration = Duration::from_secs(8);
+
+/// Who we are to the API server.
+const WE: &str = concat!("capvco/", env!("CARGO_PKG_VERSION"));
 
 /// A name for this instance that no other one has, in the Lease and in events.
 #[must_use]
@@ -223,6 +228,8 @@ async fn connect(request: &Request) -> Result<Client, Error> {
         None => kube::Config::incluster()
             .map_err(|e| setup("find the API server of the cluster that this runs in")(e.into()))?,
     };
+    // Audit logs and metrics of the API server then tell who it was.
+    config.headers.push((USER_AGENT, HeaderValue::from_static(WE)));
     // A call to the API server has a deadline; watches have one of their own.
     config.read_timeout = Some(Duration::from_secs(295));
     config.connect_timeout = Some(Duration::from_secs(10));

@@ -3,9 +3,13 @@
 use serde_json::json;
 
 use super::stage::{IMAGE, Stage};
+use crate::support::together;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_a_class_is_created_and_changed_through_its_variables() {
+    if together::took_place() {
+        return;
+    }
     let stage = Stage::new("clusters-class").await;
     stage.put(&stage.keys("k"));
     stage.apply_text(&stage.filled(include_str!("class.yaml"), "k"));

@@ -6,6 +6,7 @@ use capvco::release::{self, Release};
 
 use super::stage::{Management, Stage, Wish};
 use crate::support::peers::capi::Clusterctl;
+use crate::support::together;
 
 const VERSION: &str = "v0.1.0";
 
@@ -26,6 +27,9 @@ fn machines(stage: &Stage) -> BTreeSet<(u64, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_moves_to_another_management_cluster_and_back_untouched() {
+    if together::took_place() {
+        return;
+    }
     let clusterctl = clusterctl();
     let (here, there) = std::thread::scope(|scope| {
         let init = || Management::with_clusterctl(&clusterctl, VERSION);

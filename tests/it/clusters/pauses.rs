@@ -5,9 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::stage::{Stage, Wish};
+use crate::support::together;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_may_die_at_any_time_and_a_paused_cluster_waits() {
+    if together::took_place() {
+        return;
+    }
     let mut stage = Stage::new("clusters-pauses").await;
     stage.apply("d", Wish::default());
     for seconds in [1, 2, 2, 3, 3] {

@@ -6,6 +6,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::stage::{AT, Stage, Wish};
+use crate::support::together;
 
 /// The names of the machines that a cloud has, by cloudspace.
 fn machines(stage: &Stage) -> Vec<Vec<String>> {
@@ -21,6 +22,9 @@ fn machines(stage: &Stage) -> Vec<Vec<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clusters_of_one_name_live_side_by_side_and_a_namespace_goes_at_once() {
+    if together::took_place() {
+        return;
+    }
     let one = Stage::new("clusters-spaces").await;
     let other = one.beside();
     for stage in [&one, &other] {

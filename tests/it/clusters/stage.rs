@@ -5,9 +5,9 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use capvco::release;
 use capvco::sim::node::Nodes;
 use capvco::sim::{Sim, World};
+use capvco::{release, yaml};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
 };
@@ -23,6 +23,8 @@ use crate::support::program::capvco;
 pub const AT: &str = "be-mac-dc01-001";
 /// The image that every location has.
 pub const IMAGE: u64 = 100;
+/// The Secret that clusters name.
+pub const CREDENTIALS: &str = "credentials";
 /// Longer than anything takes here, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_mins(4);
 
@@ -151,13 +153,22 @@ pub struct Stage {
 impl Stage {
     /// A namespace with credentials, a cloud whose machines become nodes, and our manager.
     pub async fn new(test: &str) -> Self {
+        Self::new_in(test, World::small()).await
+    }
+
+    /// The same in a cloud that others use, too.
+    pub async fn new_in(test: &str, world: World) -> Self {
         let management = tokio::task::spawn_blocking(Management::shared).await.unwrap();
-        Self::new_at(test, management).await
+        Self::with(test, world, management).await
     }
 
     /// The same in another management cluster than that of all.
     pub async fn new_at(test: &str, management: &'static Management) -> Self {
-        let sim = Arc::new(cloud(test, World::small()).await);
+        Self::with(test, World::small(), management).await
+    }
+
+    async fn with(test: &str, world: World, management: &'static Management) -> Self {
+        let sim = Arc::new(cloud(test, world).await);
         let tools = tool("kubeadm");
         let nodes = Arc::new(Nodes::quick(&sim, tools.parent()).await.unwrap());
         Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
@@ -190,10 +201,15 @@ impl Stage {
 
     /// Gives our namespace what a cluster names as its credentials; a move takes them along.
     fn with_credentials(self) -> Self {
-        let mut secret = self.secret("credentials", &json!({"token": self.sim.token()}));
+        self.put_token(&self.sim.token());
+        self
+    }
+
+    /// Writes the Secret that a cluster names, with this token.
+    pub fn put_token(&self, token: &str) {
+        let mut secret = self.secret(CREDENTIALS, &json!({"token": token}));
         secret["metadata"]["labels"] = json!({"clusterctl.cluster.x-k8s.io/move": ""});
         self.put(&[secret]);
-        self
     }
 
     /// Waits for what `clusterctl move` asks of every machine: a node.
@@ -251,6 +267,20 @@ impl Stage {
     pub fn apply(&self, cluster: &str, wish: Wish) {
         self.put(&self.keys(cluster));
         self.apply_text(&self.filled_as(include_str!("base.yaml"), cluster, wish));
+    }
+
+    /// Applies the manifest of a base cluster with changes.
+    pub fn apply_changed(&self, cluster: &str, wish: Wish, change: impl Fn(&str, &mut Value)) {
+        self.put(&self.keys(cluster));
+        let text = self.filled_as(include_str!("base.yaml"), cluster, wish);
+        let mut all: Vec<Value> = yaml::from_multiple(&text, "base.yaml").unwrap();
+        for one in &mut all {
+            let name = one["metadata"]["name"].as_str().unwrap().to_owned();
+            let kind = one["kind"].as_str().unwrap().to_owned();
+            change(&format!("{kind}/{name}"), one);
+        }
+        let all: Vec<String> = all.iter().map(Value::to_string).collect();
+        self.apply_text(&all.join("\n---\n"));
     }
 
     /// A manifest with everything filled in, for one control plane and one worker.
@@ -346,8 +376,18 @@ impl Stage {
 
     /// Deletes a cluster and waits until nothing of it is left.
     pub async fn delete(&self, cluster: &str) {
+        self.begin_to_delete(cluster).await;
+        self.is_gone(cluster).await;
+    }
+
+    /// Deletes a cluster, which takes a while.
+    pub async fn begin_to_delete(&self, cluster: &str) {
         self.note("deleted");
         self.api("Cluster").delete(cluster, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until nothing of a deleted cluster is left.
+    pub async fn is_gone(&self, cluster: &str) {
         self.until(&format!("{cluster} is gone"), async |stage| {
             stage.get("Cluster", cluster).await.is_null()
                 && stage.get("VCOCluster", cluster).await.is_null()
@@ -394,7 +434,16 @@ impl Stage {
 
 /// The status of a condition; empty if it is not there.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
+    in_condition(object, kind, "status")
+}
+
+/// The reason of a condition; empty if it is not there.
+pub fn reason<'a>(object: &'a Value, kind: &str) -> &'a str {
+    in_condition(object, kind, "reason")
+}
+
+fn in_condition<'a>(object: &'a Value, kind: &str, what: &str) -> &'a str {
     let all = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found = all.iter().find(|one| one["type"] == kind);
-    found.and_then(|one| one["status"].as_str()).unwrap_or_default()
+    found.and_then(|one| one[what].as_str()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::stage::{AT, Stage, Wish};
+use crate::support::together;
 
 /// Adds an image of a version, and templates `NAME-VERSION` that use it.
 fn offer(stage: &Stage, image_id: u64, version: &str) {
@@ -46,6 +47,9 @@ async fn raise(stage: &Stage, image_id: u64, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubernetes_is_raised_by_a_patch_and_by_a_minor_version() {
+    if together::took_place() {
+        return;
+    }
     let stage = Stage::new("clusters-version").await;
     offer(&stage, 150, "v1.36.3");
     offer(&stage, 151, "v1.37.1");

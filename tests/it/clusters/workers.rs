@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::stage::{IMAGE, Stage, Wish};
+use crate::support::together;
 
 /// How many CPUs the machines of a cluster's workers have in the cloud.
 async fn vcpus_of_workers(stage: &Stage, cluster: &str) -> Vec<u64> {
@@ -18,6 +19,9 @@ async fn vcpus_of_workers(stage: &Stage, cluster: &str) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_added_taken_away_and_replaced_by_others_of_a_new_template() {
+    if together::took_place() {
+        return;
+    }
     let stage = Stage::new("clusters-workers").await;
     stage.apply("w", Wish::default());
     stage.is_available("w", 2).await;

@@ -1,91 +1,22 @@
 //! What others have in a cloudspace stays as it is, to the byte.
 
 use capvco::sim::World;
-use capvco::sim::world::{Balancer, Cloudspace, Disk, Forward, Group, Host, Pool, Vm};
+use capvco::sim::world::{Disk, Forward, Pool};
 use serde_json::{Value, json};
 
 use super::stage::{AT, IMAGE, Stage, condition, is_provisioned};
-
-/// A cloudspace with everything in it that a cluster has in one, too, and a disk of its own.
-fn inhabited() -> World {
-    let mut world = World::small();
-    world.cloudspaces.push(Cloudspace {
-        customer_id: "acme_1".into(),
-        location: AT.into(),
-        name: "theirs".into(),
-        vms: vec![Vm {
-            vm_id: 9,
-            name: "web".into(),
-            description: "hands off".into(),
-            image_id: IMAGE,
-            ..Vm::default()
-        }],
-        groups: vec![Group { group_id: "web".into(), spread: -1, members: vec![9] }],
-        pools: vec![Pool {
-            serverpool_id: "p1".into(),
-            name: "web".into(),
-            hosts: vec![Host { host_id: "h1".into(), address: "192.168.103.254".into() }],
-            ..Pool::default()
-        }],
-        balancers: vec![Balancer {
-            loadbalancer_id: "lb1".into(),
-            name: "web".into(),
-            kind: "TCP".into(),
-            port: 8080,
-            serverpool_id: "p1".into(),
-            target_port: 80,
-            ..Balancer::default()
-        }],
-        forwards: vec![Forward {
-            portforward_id: "pf1".into(),
-            protocol: "tcp".into(),
-            local_port: 22,
-            public_port: 2222,
-            vm_id: 9,
-            ..Forward::default()
-        }],
-        ..Cloudspace::default()
-    });
-    let disk = |disk_id, vm_id| Disk {
-        disk_id,
-        customer_id: "acme_1".into(),
-        name: "data".into(),
-        vm_id,
-        status: if vm_id == 0 { "CREATED".into() } else { "ASSIGNED".into() },
-        order: 1,
-        ..Disk::default()
-    };
-    world.site(AT).disks.extend([disk(40, 9), disk(41, 0)]);
-    world
-}
-
-/// The id of the cloudspace of this name.
-fn space_named(stage: &Stage, name: &str) -> String {
-    stage.sim.world(|world| {
-        let found = world.cloudspaces.iter().find(|space| space.name == name);
-        found.unwrap().cloudspace_id.clone()
-    })
-}
-
-/// Everything of theirs as text.
-fn theirs(stage: &Stage, space: &str) -> Vec<String> {
-    let in_space = ["vms/9", "groups/web", "pools/p1", "balancers/lb1", "forwards/pf1"];
-    let in_space = in_space.map(|one| format!("/acme_1/cloudspaces/{space}/{one}"));
-    let disks = [40, 41].map(|disk| format!("/acme_1/locations/{AT}/disks/{disk}"));
-    let all = in_space.iter().chain(&disks);
-    stage.sim.world(|world| all.map(|pointer| world.record(pointer).expect(pointer)).collect())
-}
+use crate::support::neighbours::{THEIRS, inhabited, their_space, theirs};
 
 async fn adopted(test: &str, adopt: impl Fn(&str) -> Value) {
-    let stage = Stage::new(test, inhabited()).await;
-    let space = space_named(&stage, "theirs");
-    let before = theirs(&stage, &space);
+    let stage = Stage::new(test, inhabited(AT, IMAGE)).await;
+    let space = their_space(&stage.sim);
+    let before = theirs(&stage.sim, AT);
     let vm = stage.small(json!({"cloudspace": {"adopt": adopt(&space)}})).await;
     assert_eq!(stage.space("c").await, space);
     assert!(stage.sim.world(|world| world.cloudspace(&space).unwrap().vm(vm).is_some()));
-    assert_eq!(theirs(&stage, &space), before);
+    assert_eq!(theirs(&stage.sim, AT), before);
     stage.all_gone("c", &["c-1"]).await;
-    assert_eq!(theirs(&stage, &space), before);
+    assert_eq!(theirs(&stage.sim, AT), before);
     assert_eq!(stage.calls("createCloudspace") + stage.calls("deleteCloudspace"), 0);
 }
 
@@ -96,23 +27,22 @@ async fn a_cloudspace_adopted_by_its_id_is_left_as_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cloudspace_adopted_by_its_name_is_left_as_it_was() {
-    adopted("manager-adopt-name", |_| json!({"name": "theirs"})).await;
+    adopted("manager-adopt-name", |_| json!({"name": THEIRS})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_of_somebody_elses_that_has_the_name_is_not_taken_nor_touched() {
-    let mut world = inhabited();
+    let mut world = inhabited(AT, IMAGE);
     world.cloudspaces[0].vms[0].name = "c-1".into();
     let stage = Stage::new("manager-name-taken", world).await;
-    let space = space_named(&stage, "theirs");
-    let before = theirs(&stage, &space);
-    stage.cluster("c", json!({"cloudspace": {"adopt": {"name": "theirs"}}})).await;
+    let before = theirs(&stage.sim, AT);
+    stage.cluster("c", json!({"cloudspace": {"adopt": {"name": THEIRS}}})).await;
     stage.provisioned("c").await;
     stage.machine("c", "c-1", true, json!({})).await;
     stage.until_said("VCOMachine", "c-1", ("Ready", "False", "NameTaken")).await;
     assert_eq!(stage.calls("createVirtualMachine"), 0);
     stage.all_gone("c", &["c-1"]).await;
-    assert_eq!(theirs(&stage, &space), before);
+    assert_eq!(theirs(&stage.sim, AT), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,12 +9,14 @@ pub mod cloud;
 pub mod front;
 pub mod images;
 pub mod liar;
+pub mod neighbours;
 pub mod peers;
 pub mod program;
 pub mod raw;
 pub mod rust_text;
 pub mod scripted;
 pub mod stored;
+pub mod together;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

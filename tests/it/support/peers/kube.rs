@@ -25,6 +25,9 @@ use super::etcd::Etcd;
 use super::tls::Tls;
 use super::{Peer, capi, clean, leash, port, run, tool};
 
+const POLICY: &str = "audit-policy.json";
+const AUDIT: &str = "audit.log";
+
 /// A management cluster without machines.
 #[derive(Debug)]
 pub struct KubePlane {
@@ -48,6 +51,7 @@ impl KubePlane {
         let key = rcgen::KeyPair::generate().unwrap();
         secret(&folder.path().join("sa.key"), &key.serialize_pem());
         secret(&folder.path().join("sa.pub"), &key.public_key_pem());
+        secret(&folder.path().join(POLICY), &policy().to_string());
         let args = flags(folder.path(), &tls, &etcd, port);
         let mut api = Peer::new("kube-apiserver", folder.path(), args);
         api.spawn();
@@ -117,6 +121,14 @@ impl KubePlane {
     /// The end of the API server's log.
     pub fn log(&self) -> String {
         self.api.log()
+    }
+
+    /// Whatever was written so far, or was to be, in the order in which it was answered: the API
+    /// server's own record, with `verb`, `userAgent`, `objectRef` and more.
+    pub fn writes(&self) -> Vec<Value> {
+        let said = std::fs::read_to_string(self.folder.path().join(AUDIT)).unwrap_or_default();
+        // The last line may not be whole yet.
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// The processes by name, with their ids.
@@ -224,6 +236,14 @@ impl KubePlane {
     }
 }
 
+/// What is to be recorded: all that would change something.
+fn policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+        "rules": [{"level": "None", "verbs": ["get", "list", "watch"]}, {"level": "Metadata"}],
+    })
+}
+
 fn flags(folder: &Path, tls: &Tls, etcd: &Etcd, port: u16) -> Vec<String> {
     let account = folder.join("sa").display().to_string();
     vec![
@@ -243,6 +263,8 @@ fn flags(folder: &Path, tls: &Tls, etcd: &Etcd, port: u16) -> Vec<String> {
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         // It would not take a loopback address for an endpoint.
         "--endpoint-reconciler-type=none".to_owned(),
+        format!("--audit-policy-file={}", folder.join(POLICY).display()),
+        format!("--audit-log-path={}", folder.join(AUDIT).display()),
     ]
 }
 
