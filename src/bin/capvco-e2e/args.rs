@@ -81,13 +81,14 @@ pub struct CloudFlags {
     #[arg(long, value_name = "PATH")]
     pub versitygw: Option<PathBuf>,
 
-    /// What machines become: quick = nodes of the cluster that their user data describe, with a
-    /// real API server on an etcd outside of it; off = nothing
+    /// What machines become: full = nodes of the cluster that their user data describe, each with
+    /// a network of its own and etcd inside, for which it takes root; quick = nodes of a cluster
+    /// with one API server, on an etcd outside of it; off = nothing
     #[arg(long, value_enum, value_name = "FLAVOUR", default_value = "off")]
     pub nodes: Flavour,
 
-    /// Where kubeadm, kube-apiserver and etcd are, for nodes; without it, those on PATH or in
-    /// .tools/bin
+    /// Where kubeadm, kube-apiserver, etcd and, for full, kube-controller-manager are; without it,
+    /// those on PATH or in .tools/bin
     #[arg(long, value_name = "DIR")]
     pub node_tools: Option<PathBuf>,
 
@@ -144,6 +145,7 @@ pub enum OnOff {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Flavour {
+    Full,
     Quick,
     Off,
 }

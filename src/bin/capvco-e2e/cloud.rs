@@ -16,6 +16,7 @@ pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dy
     let mut file = EnvFile::awaited(flags.env_file.as_deref());
     let sim = start(&flags).await?;
     let nodes = match flags.nodes {
+        Flavour::Full => Some(Nodes::full(&sim, flags.node_tools.as_deref())?),
         Flavour::Quick => Some(Nodes::quick(&sim, flags.node_tools.as_deref()).await?),
         Flavour::Off => None,
     };
@@ -26,7 +27,7 @@ pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dy
         (env::CUSTOMER_ID, sim.customer()),
         (env::TOKEN, &token),
     ];
-    let etcd = nodes.as_ref().map(Nodes::etcd);
+    let etcd = nodes.as_ref().and_then(Nodes::etcd);
     let keys = etcd.map(|etcd| etcd.folder.display().to_string()).unwrap_or_default();
     if let Some(etcd) = etcd {
         settings.extend([("E2E_ETCD", etcd.endpoint.as_str()), ("E2E_ETCD_KEYS", &keys)]);

@@ -77,7 +77,9 @@ impl Classed for Error {
         match self {
             Self::Listen { .. } => vec!["port 0 lets the system choose a free one".into()],
             Self::Nodes(_) => vec![
-                "`scripts/test-tools kube etcd` brings kubeadm, kube-apiserver and etcd".into(),
+                "`scripts/test-tools kube etcd` brings kubeadm, kube-apiserver, \
+                 kube-controller-manager and etcd"
+                    .into(),
             ],
             _ => Vec::new(),
         }

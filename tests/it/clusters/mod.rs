@@ -13,6 +13,7 @@ mod planes;
 mod quiet;
 mod quota;
 mod spaces;
+mod stacked;
 mod stage;
 mod version;
 mod workers;

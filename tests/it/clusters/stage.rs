@@ -174,6 +174,14 @@ impl Stage {
         Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
     }
 
+    /// The same, with machines that have a network of their own and etcd inside.
+    pub async fn full(test: &str) -> Self {
+        let management = tokio::task::spawn_blocking(Management::shared).await.unwrap();
+        let sim = Arc::new(cloud(test, World::small()).await);
+        let nodes = Arc::new(Nodes::full(&sim, tool("kubeadm").parent()).unwrap());
+        Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
+    }
+
     /// Another namespace with a manager of its own, on the same cloud.
     pub fn beside(&self) -> Self {
         let namespace = self.management.plane.namespace();
@@ -249,7 +257,7 @@ impl Stage {
 
     /// The keys that lead to the etcd outside, which Cluster API wants before the cluster.
     pub fn keys(&self, cluster: &str) -> Vec<Value> {
-        let etcd = self.nodes.etcd();
+        let Some(etcd) = self.nodes.etcd() else { return vec![] };
         let of_cluster = |name: &str, data: &Value| {
             let mut secret = self.secret(&format!("{cluster}-{name}"), data);
             secret["type"] = json!("cluster.x-k8s.io/secret");
@@ -290,10 +298,14 @@ impl Stage {
 
     fn filled_as(&self, text: &str, cluster: &str, wish: Wish) -> String {
         let mut text = text.to_owned();
+        // There is no kubelet that could be asked for it, but where etcd is inside.
+        let known = "machine.cluster.x-k8s.io/certificates-expiry: \"2036-01-01T00:00:00Z\"";
+        let expiry = if self.nodes.etcd().is_some() { known } else { "asked: the-kubelet" };
         for (name, value) in [
             ("NAME", cluster),
             ("LOCATION", AT),
-            ("ETCD", &self.nodes.etcd().endpoint),
+            ("CONFIGURATION", &self.configuration()),
+            ("EXPIRY", expiry),
             ("IMAGE", &IMAGE.to_string()),
             ("VERSION", wish.version),
             ("CONTROL_PLANES", &wish.control_planes.to_string()),
@@ -302,6 +314,22 @@ impl Stage {
             text = text.replace(&format!("${{{name}}}"), value);
         }
         text
+    }
+
+    /// What a cluster's configuration says of etcd; where it is inside, that machines which are
+    /// silent are soon taken for lost.
+    fn configuration(&self) -> String {
+        let Some(etcd) = self.nodes.etcd() else {
+            let grace = json!({"name": "node-monitor-grace-period", "value": "20s"});
+            return json!({"controllerManager": {"extraArgs": [grace]}}).to_string();
+        };
+        let files = "/etc/kubernetes/pki";
+        let external = json!({
+            "endpoints": [etcd.endpoint], "caFile": format!("{files}/etcd/ca.crt"),
+            "certFile": format!("{files}/apiserver-etcd-client.crt"),
+            "keyFile": format!("{files}/apiserver-etcd-client.key"),
+        });
+        json!({"etcd": {"external": external}}).to_string()
     }
 
     /// Applies a manifest as a person does.

@@ -10,8 +10,8 @@ use super::dark::Dark;
 use crate::yaml;
 
 /// Where Cluster API's bootstrap provider puts kubeadm's configuration.
-const INIT: &str = "/run/kubeadm/kubeadm.yaml";
-const JOIN: &str = "/run/kubeadm/kubeadm-join-config.yaml";
+pub(super) const INIT: &str = "/run/kubeadm/kubeadm.yaml";
+pub(super) const JOIN: &str = "/run/kubeadm/kubeadm-join-config.yaml";
 /// What kubeadm reads lies in these; other files concern a guest that is not there.
 const FOLDERS: [&str; 2] = ["/etc/kubernetes/", "/run/kubeadm/"];
 /// What a control plane cannot make by itself.

@@ -24,6 +24,9 @@ pub(super) enum Dark {
         #[source]
         source: io::Error,
     },
+    /// It cannot be put on a network.
+    #[error("it gets no network")]
+    Network(#[source] io::Error),
     /// kubeadm said no.
     #[error("kubeadm {phase} ended with an error: {said}")]
     Kubeadm {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use super::bootstrap::File;
 use super::dark::Dark;
@@ -42,21 +43,31 @@ pub(super) async fn init(
     }
     write(root, CONFIG, 0o600, text.as_bytes())?;
     for phase in PHASES {
-        run(program, root, &["init", "phase", phase, "all"]).await?;
+        run(outside(program), root, &["init", "phase", phase, "all"], CONFIG).await?;
     }
     Ok(())
 }
 
-async fn run(program: &Path, root: &Path, phase: &[&str]) -> Result<(), Dark> {
-    // To change the root takes a right that everybody has in a name space of users of their own.
-    let mut command = if rustix::process::geteuid().is_root() {
-        tokio::process::Command::new(program)
-    } else {
-        let mut command = tokio::process::Command::new("unshare");
-        command.arg("--map-root-user").arg("--").arg(program);
-        command
-    };
-    command.args(phase).arg("--config").arg(CONFIG).arg("--rootfs").arg(root);
+/// How kubeadm is called where there is no network for it alone. To change the root takes a right
+/// that everybody has in a name space of users of their own.
+fn outside(program: &Path) -> Command {
+    if rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command.arg("--map-root-user").arg("--").arg(program);
+    command
+}
+
+/// Runs a phase on the disk `root`, with the documents at the path `config` on it. `command` is
+/// kubeadm, or ends with it.
+pub(super) async fn run(
+    mut command: Command,
+    root: &Path,
+    phase: &[&str],
+    config: &str,
+) -> Result<(), Dark> {
+    command.args(phase).arg("--config").arg(config).arg("--rootfs").arg(root);
     command.stdin(Stdio::null()).kill_on_drop(true);
     let failed = |said: String| Dark::Kubeadm { phase: phase.join(" "), said };
     let done = command.output().await.map_err(|e| failed(e.to_string()))?;
@@ -68,11 +79,12 @@ async fn run(program: &Path, root: &Path, phase: &[&str]) -> Result<(), Dark> {
     Err(failed(lines[lines.len().saturating_sub(3)..].join(" | ")))
 }
 
-fn unpack(root: &Path, files: &[File]) -> Result<(), Dark> {
+/// Writes what cloud-init would write.
+pub(super) fn unpack(root: &Path, files: &[File]) -> Result<(), Dark> {
     files.iter().try_for_each(|file| write(root, &file.path, file.mode, &file.content))
 }
 
-fn write(root: &Path, name: &str, mode: u32, content: &[u8]) -> Result<(), Dark> {
+pub(super) fn write(root: &Path, name: &str, mode: u32, content: &[u8]) -> Result<(), Dark> {
     let path = root.join(name.trim_start_matches('/'));
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
         let mut options = fs::File::options();

@@ -1,11 +1,14 @@
 //! What a booted machine becomes: a node of the cluster that its user data describe.
 //!
-//! The quick flavour: the first control-plane machine of a cluster is unpacked and run through
-//! the real kubeadm, and a real API server starts from the manifest that kubeadm wrote, on an
-//! etcd outside that all clusters share ([`Nodes::etcd`]). The other control planes of the
-//! cluster share that API server. There is no kubelet, scheduler or controller manager: what a
-//! kubelet would write of itself is written here, and so is what a cluster would notice of a
-//! machine that is off. Health checks of control planes need etcd inside, which this is not.
+//! Two flavours. **Quick**: the first control-plane machine of a cluster is unpacked and run
+//! through the real kubeadm, and a real API server starts from the manifest that kubeadm wrote, on
+//! an etcd outside that all clusters share ([`Nodes::etcd`]). The other control planes of the
+//! cluster share that API server; there is no controller manager, and what a cluster would notice
+//! of a machine that is off is written here. Health checks of control planes need etcd inside,
+//! which this is not. **Full**: each machine has a network of its own and runs what kubeadm makes
+//! of it: etcd, an API server and a controller manager a control plane. It takes the right to
+//! make network name spaces. In both, what a kubelet would write of itself is written here, and
+//! there is no scheduler.
 //!
 //! **May enter:** what a guest does because of its user data. Nothing of Cluster API beyond the
 //! two paths at which it leaves kubeadm's configuration.
@@ -13,33 +16,41 @@
 //! **Invariants**
 //! - User data that lack what kubeadm needs leave the machine dark; the log says why.
 //! - A machine's port is where it answers, or where nobody does: never where it was.
-//! - Nothing outlives us: each server hangs on a pipe of ours (`process`).
+//! - Nothing outlives us: each server, and each name space, hangs on a pipe of ours.
 //!
-//! `bootstrap` reads user data, `kubeadm` runs it, `plane` is a cluster's API server, `objects`
-//! what is written into it, `guest` one machine's life, `quarters` what guests share. `portforward`
-//! is a kubelet's way to a machine's ports, in the frames of `spdy`.
+//! `bootstrap` reads user data, `kubeadm` runs it, `guest` is one machine's life, `quick` and
+//! `full` how it boots, `plane` the API server of a quick cluster, `objects` what is written into
+//! a cluster, `kubelet` who writes it, `portforward` a kubelet's way to a machine's ports, in the
+//! frames of `spdy`, `quarters` what guests share.
 
 mod bootstrap;
 mod dark;
 mod etcd;
+mod full;
 mod guest;
 mod kubeadm;
+mod kubelet;
 mod objects;
 mod plane;
 mod portforward;
 mod quarters;
+mod quick;
 mod spdy;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{VmAt, VmEvent, VmEvents};
 use super::{Error, Sim, process};
 pub use etcd::Etcd;
+use full::network::Networks;
 pub use portforward::Kubelet;
 use quarters::{Quarters, Tools};
 
@@ -47,7 +58,7 @@ use quarters::{Quarters, Tools};
 #[must_use = "guests end when this is dropped"]
 pub struct Nodes {
     quarters: Arc<Quarters>,
-    etcd: Etcd,
+    etcd: Option<Etcd>,
     stop: CancellationToken,
 }
 
@@ -59,26 +70,78 @@ impl Nodes {
     /// # Errors
     /// [`Error::Nodes`]: a program is missing, or etcd does not run.
     pub async fn quick(sim: &Sim, tools: Option<&Path>) -> Result<Self, Error> {
-        let tools = Tools::find(tools)?;
-        let quarters = Arc::new(Quarters::new(Arc::clone(&sim.cloud), tools)?);
+        let tools = Tools::find(tools, false)?;
+        let quarters = Quarters::new(Arc::clone(&sim.cloud), tools, None)?;
         let folder = quarters.folder().join("etcd");
         let (etcd, process) = Etcd::start(&quarters.tools.etcd, &folder)
             .await
             .map_err(|why| Error::Nodes(format!("etcd does not run: {why}")))?;
         quarters.keep("etcd", process);
-        let stop = sim.cloud.stop.child_token();
+        Ok(Self::host(sim, quarters, Some(etcd)))
+    }
+
+    /// The same in the full flavour, which takes `kube-controller-manager` too, and the right to
+    /// make network name spaces: root's, or that of somebody in a user name space of their own.
+    ///
+    /// # Errors
+    /// [`Error::Nodes`]: a program is missing, or no name space can be made.
+    pub fn full(sim: &Sim, tools: Option<&Path>) -> Result<Self, Error> {
+        let tools = Tools::find(tools, true)?;
+        let networks = Networks::new().map_err(Error::Nodes)?;
+        let quarters = Quarters::new(Arc::clone(&sim.cloud), tools, Some(networks))?;
+        Ok(Self::host(sim, quarters, None))
+    }
+
+    fn host(sim: &Sim, quarters: Quarters, etcd: Option<Etcd>) -> Self {
+        let (quarters, stop) = (Arc::new(quarters), sim.cloud.stop.child_token());
         let lives = host(Arc::clone(&quarters), sim.vm_events());
         let stopped = stop.clone();
         tokio::spawn(async move {
             tokio::select! { () = lives => {}, () = stopped.cancelled() => {} }
         });
-        Ok(Self { quarters, etcd, stop })
+        Self { quarters, etcd, stop }
     }
 
-    /// The etcd that clusters have to use: `etcd.external` of their kubeadm configuration.
+    /// The etcd that clusters have to use in the quick flavour: `etcd.external` of their kubeadm
+    /// configuration. In the full one each has its own.
     #[must_use]
-    pub fn etcd(&self) -> &Etcd {
-        &self.etcd
+    pub fn etcd(&self) -> Option<&Etcd> {
+        self.etcd.as_ref()
+    }
+
+    /// Makes a machine's guest crash, in the full flavour: everything in it ends, and the cloud
+    /// goes on to think that it runs. False if it never came up.
+    pub fn crash(&self, at: &VmAt) -> bool {
+        let outside = self.quarters.outside(at);
+        outside.inspect(|outside| outside.crash()).is_some()
+    }
+
+    /// An address from which connections are carried to a port of a machine, in the full flavour,
+    /// as if they came from the machine itself; for as long as we are there.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`]: the machine never came up. Others: no port is free.
+    pub fn way_in(&self, at: &VmAt, port: u16) -> io::Result<SocketAddr> {
+        let never = || io::Error::new(io::ErrorKind::NotConnected, "this machine never came up");
+        let outside = self.quarters.outside(at).ok_or_else(never)?;
+        let listener = full::doorway()?;
+        let at = listener.local_addr()?;
+        let dial = move || {
+            let outside = outside.clone();
+            async move { outside.dial(port).await }.boxed()
+        };
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            tokio::select! { () = full::splice(listener, dial) => {}, () = stop.cancelled() => {} }
+        });
+        Ok(at)
+    }
+
+    /// The disk of a machine that has booted, as a folder of this computer, with the logs of its
+    /// servers, and `console.log`, which says why it stays dark if it does.
+    #[must_use]
+    pub fn disk(&self, at: &VmAt) -> PathBuf {
+        self.quarters.path_of(at)
     }
 }
 

@@ -1,18 +1,22 @@
 //! What a kubelet would write into its cluster; pure.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::bootstrap::{Registration, Role};
 
-/// The static pods of a control plane whose etcd is outside.
-pub(super) const COMPONENTS: [&str; 3] =
-    ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+/// The static pods of a control plane: without the last where etcd is outside.
+pub(super) const COMPONENTS: [&str; 4] =
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
 
 /// A machine as its kubelet knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Kubelet {
     pub(super) registration: Registration,
     pub(super) control_plane: bool,
+    /// Whether its etcd is inside.
+    pub(super) stacked: bool,
     pub(super) address: String,
     pub(super) provider_id: String,
     /// Such as `v1.36.3`.
@@ -25,6 +29,15 @@ pub(super) struct Kubelet {
 impl Kubelet {
     pub(super) fn name(&self) -> &str {
         &self.registration.name
+    }
+
+    /// Its static pods.
+    pub(super) fn components(&self) -> &'static [&'static str] {
+        match (self.control_plane, self.stacked) {
+            (true, true) => &COMPONENTS,
+            (true, false) => &COMPONENTS[..3],
+            (false, _) => &[],
+        }
     }
 
     /// Its Node, ready from the first moment.
@@ -78,18 +91,26 @@ impl Kubelet {
         })
     }
 
-    /// The mirror of a static pod.
-    pub(super) fn pod(&self, component: &str, uid: &str, now: &str) -> Value {
+    /// The mirror of a static pod whose manifest has these annotations.
+    pub(super) fn pod(
+        &self,
+        component: &str,
+        uid: &str,
+        mut annotations: BTreeMap<String, String>,
+        now: &str,
+    ) -> Value {
         let node = self.name();
+        let kubelets =
+            [("hash", component), ("mirror", component), ("source", "file"), ("seen", now)];
+        annotations.extend(
+            kubelets.map(|(key, value)| (format!("kubernetes.io/config.{key}"), value.to_owned())),
+        );
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": format!("{component}-{node}"), "namespace": "kube-system",
                 "labels": {"tier": "control-plane", "component": component},
-                "annotations": {
-                    "kubernetes.io/config.hash": component, "kubernetes.io/config.mirror": component,
-                    "kubernetes.io/config.source": "file", "kubernetes.io/config.seen": now,
-                },
+                "annotations": annotations,
                 "ownerReferences": [{
                     "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid,
                     "controller": true,
@@ -117,12 +138,28 @@ pub(super) fn unknown(now: &str) -> Value {
     ]}})
 }
 
-/// The status of a pod that runs.
-pub(super) fn running(now: &str) -> Value {
-    let yes = |kind| condition(kind, "True", "", now);
+/// The status of a pod whose server runs, or has ended and rests.
+pub(super) fn running(runs: bool, now: &str) -> Value {
+    let on = |kind, runs| condition(kind, if runs { "True" } else { "False" }, "", now);
     json!({"status": {"phase": "Running", "startTime": now, "conditions": [
-        yes("PodScheduled"), yes("Initialized"), yes("ContainersReady"), yes("Ready"),
+        on("PodScheduled", true), on("Initialized", true), on("ContainersReady", runs),
+        on("Ready", runs),
     ]}})
+}
+
+/// What a kubelet renews to show that it lives; `micros` is now, to the microsecond.
+pub(super) fn lease(node: &Value, micros: &str) -> Value {
+    let name = &node["metadata"]["name"];
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": name, "namespace": "kube-node-lease",
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"],
+            }],
+        },
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micros},
+    })
 }
 
 fn condition(kind: &str, status: &str, reason: &str, now: &str) -> Value {
@@ -157,6 +194,7 @@ mod tests {
         Kubelet {
             registration: Registration { name: "c-1".into(), ..Registration::default() },
             control_plane: true,
+            stacked: false,
             address: "10.0.0.2".into(),
             provider_id: "vco://be-mac-dc01-001/7".into(),
             version: "v1.36.3".into(),
@@ -186,7 +224,7 @@ mod tests {
         assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.3");
         assert_eq!(node["status"]["conditions"][3]["status"], "True");
         assert_eq!(unknown("now")["status"]["conditions"][3]["status"], "Unknown");
-        let pod = kubelet().pod(COMPONENTS[0], "uid", "now");
+        let pod = kubelet().pod(COMPONENTS[0], "uid", BTreeMap::new(), "now");
         assert_eq!(pod["metadata"]["name"], "kube-apiserver-c-1");
     }
 }

@@ -106,8 +106,7 @@ impl Plane {
     async fn ready(&self, quarters: &Quarters, endpoint: &str) -> bool {
         let clock = System::new();
         while clock.elapsed() < PATIENCE && quarters.runs(endpoint) {
-            let Ok(asked) = Request::get("/readyz").body(Vec::new()) else { return false };
-            if self.client.request_text(asked).await.is_ok_and(|said| said == "ok") {
+            if is_ready(&self.client).await {
                 return true;
             }
             clock.sleep(Duration::from_millis(50)).await;
@@ -220,10 +219,19 @@ fn address_of_ours() -> Result<SocketAddr, Dark> {
 
 /// A client with the rights that kubeadm gives to whoever sits at the first control plane.
 async fn client(root: &Path, at: SocketAddr) -> Result<Client, Dark> {
-    let path = root.join("etc/kubernetes/super-admin.conf");
-    let text = std::fs::read_to_string(&path).map_err(|source| Dark::Disk { path, source })?;
-    let strange = || Dark::Strange("super-admin.conf");
-    let mut access = Kubeconfig::from_yaml(&text).map_err(|_| strange())?;
+    client_of(&kubeconfig(root, "super-admin.conf")?, at).await
+}
+
+/// A kubeconfig that kubeadm has written.
+pub(super) fn kubeconfig(root: &Path, name: &str) -> Result<String, Dark> {
+    let path = root.join("etc/kubernetes").join(name);
+    std::fs::read_to_string(&path).map_err(|source| Dark::Disk { path, source })
+}
+
+/// A client with the rights of a kubeconfig, for an API server that is elsewhere than that says.
+pub(super) async fn client_of(kubeconfig: &str, at: SocketAddr) -> Result<Client, Dark> {
+    let strange = || Dark::Strange("a kubeconfig");
+    let mut access = Kubeconfig::from_yaml(kubeconfig).map_err(|_| strange())?;
     for cluster in access.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         cluster.server = Some(format!("https://{at}"));
         cluster.tls_server_name = Some("kubernetes".to_owned());
@@ -234,6 +242,12 @@ async fn client(root: &Path, at: SocketAddr) -> Result<Client, Dark> {
     config.connect_timeout = Some(Duration::from_secs(2));
     config.read_timeout = Some(Duration::from_secs(10));
     Client::try_from(config).map_err(Dark::api("a client"))
+}
+
+/// Whether an API server says that it is ready.
+pub(super) async fn is_ready(client: &Client) -> bool {
+    let Ok(asked) = Request::get("/readyz").body(Vec::new()) else { return false };
+    client.request_text(asked).await.is_ok_and(|said| said == "ok")
 }
 
 #[cfg(test)]

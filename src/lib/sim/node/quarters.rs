@@ -9,7 +9,10 @@ use tempfile::TempDir;
 use super::super::cloud::Cloud;
 use super::super::error::Error;
 use super::super::events::VmAt;
+use super::super::network::range::Range;
 use super::dark::Dark;
+use super::full::Outside;
+use super::full::network::Networks;
 use super::plane::{Plane, Turn};
 use super::process::{Process, find};
 
@@ -19,11 +22,14 @@ pub(super) struct Tools {
     pub(super) kubeadm: PathBuf,
     pub(super) api_server: PathBuf,
     pub(super) etcd: PathBuf,
+    /// What only the full flavour runs.
+    pub(super) controller_manager: Option<PathBuf>,
 }
 
 impl Tools {
-    /// Looks into `folder`, then for names on PATH and where `scripts/test-tools` puts them.
-    pub(super) fn find(folder: Option<&Path>) -> Result<Self, Error> {
+    /// Looks into `folder`, then for names on PATH and where `scripts/test-tools` puts them: what
+    /// the quick flavour needs, or what the full one does.
+    pub(super) fn find(folder: Option<&Path>, full: bool) -> Result<Self, Error> {
         let one = |name: &'static str| {
             let given = folder.map(|folder| folder.join(name));
             let usual = [PathBuf::from(".tools/bin").join(name), PathBuf::from(name)];
@@ -31,8 +37,22 @@ impl Tools {
             let found = find(&all).and_then(|path| std::path::absolute(path).ok());
             found.ok_or_else(|| Error::Nodes(format!("there is no {name} here")))
         };
-        let [kubeadm, api_server, etcd] = [one("kubeadm"), one("kube-apiserver"), one("etcd")];
-        Ok(Self { kubeadm: kubeadm?, api_server: api_server?, etcd: etcd? })
+        Ok(Self {
+            kubeadm: one("kubeadm")?,
+            api_server: one("kube-apiserver")?,
+            etcd: one("etcd")?,
+            controller_manager: full.then(|| one("kube-controller-manager")).transpose()?,
+        })
+    }
+
+    /// What runs in a static pod.
+    pub(super) fn of_pod(&self, component: &str) -> Option<&Path> {
+        match component {
+            "etcd" => Some(&self.etcd),
+            "kube-apiserver" => Some(&self.api_server),
+            "kube-controller-manager" => self.controller_manager.as_deref(),
+            _ => None,
+        }
     }
 }
 
@@ -40,6 +60,11 @@ impl Tools {
 pub(super) struct Quarters {
     pub(super) cloud: Arc<Cloud>,
     pub(super) tools: Tools,
+    /// Networks of machines of their own: the full flavour.
+    pub(super) networks: Option<Networks>,
+    /// By a cluster's endpoint: the kubeconfig of its administrator.
+    admins: Mutex<HashMap<String, String>>,
+    up: Mutex<BTreeMap<VmAt, Outside>>,
     clusters: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Plane>>>>>,
     servers: Mutex<Servers>,
     folder: TempDir,
@@ -52,12 +77,17 @@ struct Servers {
 }
 
 impl Quarters {
-    pub(super) fn new(cloud: Arc<Cloud>, tools: Tools) -> Result<Self, Error> {
+    pub(super) fn new(
+        cloud: Arc<Cloud>,
+        tools: Tools,
+        networks: Option<Networks>,
+    ) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("capvco-nodes-").tempdir();
         let (what, path) = ("make a directory below", tempfile::env::temp_dir());
         let folder = folder.map_err(|source| Error::File { what, path, source })?;
         let (clusters, servers) = (Mutex::default(), Mutex::default());
-        Ok(Self { cloud, tools, clusters, servers, folder })
+        let (admins, up) = (Mutex::default(), Mutex::default());
+        Ok(Self { cloud, tools, networks, admins, up, clusters, servers, folder })
     }
 
     /// A place that is only for us, and goes with us.
@@ -75,7 +105,23 @@ impl Quarters {
         made.map(|()| path.clone()).map_err(|source| Dark::Disk { path, source })
     }
 
-    fn path_of(&self, at: &VmAt) -> PathBuf {
+    /// Writes what a machine's console would say.
+    pub(super) fn console(&self, at: &VmAt, said: &str) {
+        let path = self.path_of(at);
+        // A disk that is full or not there keeps no log.
+        let _ = std::fs::create_dir_all(&path)
+            .and_then(|()| std::fs::write(path.join("console.log"), format!("{said}\n")));
+    }
+
+    /// Removes a machine's disk.
+    pub(super) fn wipe(&self, at: &VmAt) {
+        lock(&self.up).remove(at);
+        // What is left goes with all the others.
+        let _ = std::fs::remove_dir_all(self.path_of(at));
+    }
+
+    /// A machine's disk as it is.
+    pub(super) fn path_of(&self, at: &VmAt) -> PathBuf {
         self.folder.path().join(format!("{}-{}", at.location, at.vm_id))
     }
 
@@ -85,6 +131,34 @@ impl Quarters {
         let site = state.world.find_site(location);
         let image = site.and_then(|site| site.images.iter().find(|i| i.image_id == image_id));
         image.map(|image| image.name.clone()).unwrap_or_default()
+    }
+
+    /// The network of a machine's cloudspace.
+    pub(super) fn range(&self, at: &VmAt) -> Option<Range> {
+        let state = self.cloud.lock();
+        let mut spaces = state.world.cloudspaces.iter();
+        let space = spaces.find(|space| space.cloudspace_id == at.cloudspace_id)?;
+        Range::parse(&space.private_network)
+    }
+
+    /// What leads to a cluster as its administrator, once its first machine has made that.
+    pub(super) fn admin(&self, endpoint: &str) -> Option<String> {
+        lock(&self.admins).get(endpoint).cloned()
+    }
+
+    /// From now on this is what leads to a cluster.
+    pub(super) fn administer(&self, endpoint: &str, kubeconfig: String) {
+        lock(&self.admins).insert(endpoint.to_owned(), kubeconfig);
+    }
+
+    /// A machine has come up, in the full flavour.
+    pub(super) fn is_up(&self, at: &VmAt, outside: Outside) {
+        lock(&self.up).insert(at.clone(), outside);
+    }
+
+    /// A machine that came up last, in the full flavour.
+    pub(super) fn outside(&self, at: &VmAt) -> Option<Outside> {
+        lock(&self.up).get(at).cloned()
     }
 
     /// Waits for one's turn at a cluster.
