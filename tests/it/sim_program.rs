@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command};
 
-use crate::support::program::{Done, Program, e2e, finish};
+use crate::support::program::{Done, Program, e2e, finish, program};
 
 /// The first `count` lines of a started program's stdout; the rest is left to it.
 fn lines(child: &mut Child, count: usize) -> Vec<String> {
@@ -106,4 +106,19 @@ async fn the_image_server_serves_what_it_made() {
     assert_eq!(sidecar.trim(), md5);
     terminate(child).await.expect(0);
     assert!(!std::path::Path::new(&file).exists(), "nothing is left");
+}
+
+#[tokio::test]
+async fn machines_get_no_network_where_name_spaces_may_not_be_made_and_that_is_said() {
+    // Even root may not make them without this right.
+    let done = program("setpriv")
+        .words("--bounding-set -sys_admin --")
+        .arg(env!("CARGO_BIN_EXE_capvco-e2e"))
+        .words("cloud --nodes full")
+        .run()
+        .await
+        .expect(3)
+        .says("machines cannot become nodes")
+        .says("unshare --user --map-root-user --net sh");
+    assert_eq!(done.out, "", "nothing was started");
 }
