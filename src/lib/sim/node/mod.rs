@@ -111,9 +111,9 @@ impl Nodes {
 
     /// Makes a machine's guest crash, in the full flavour: everything in it ends, and the cloud
     /// goes on to think that it runs. False if it never came up.
+    #[must_use]
     pub fn crash(&self, at: &VmAt) -> bool {
-        let outside = self.quarters.outside(at);
-        outside.inspect(|outside| outside.crash()).is_some()
+        self.quarters.outside(at).inspect(full::Outside::crash).is_some()
     }
 
     /// An address from which connections are carried to a port of a machine, in the full flavour,
