@@ -69,7 +69,7 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time_limit)]
     sync_period: Duration,
 
-    /// How many objects of a kind to work on at once
+    /// How many objects of a kind to work on at once in each location
     #[arg(long, value_name = "N", default_value = "10")]
     concurrency: usize,
 

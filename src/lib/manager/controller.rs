@@ -1,12 +1,15 @@
-//! A kind's workers: take an object, pass over it, see when it is due again.
+//! A kind's work: take an object, pass over it, see when it is due again.
+//!
+//! A location takes few calls at a time, and a pass may wait long for its turn. So each location
+//! is a lane with so many passes at once, and nobody waits for another location's turn.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::FutureExt as _;
-use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -25,6 +28,11 @@ pub trait Controller: Send + Sync + 'static {
     /// Its queue.
     fn queue(context: &Context) -> &Queue;
 
+    /// The location whose calls an object's pass waits for; objects that name none share a lane.
+    fn lane(_: &Context, _: &Key) -> String {
+        String::new()
+    }
+
     /// One look at an object, and one step at most.
     fn pass(context: &Arc<Context>, key: &Key) -> impl Future<Output = Result<Step, Error>> + Send;
 }
@@ -32,17 +40,76 @@ pub trait Controller: Send + Sync + 'static {
 /// Works on a kind until `stop`; what has begun by then is finished.
 pub async fn work<C: Controller>(context: Arc<Context>, stop: CancellationToken) {
     let failures = Failures::default();
-    let workers = (0..context.request.concurrency.max(1)).map(|_| async {
-        loop {
-            let key = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                key = C::queue(&context).take() => key,
-            };
-            one::<C>(&context, &key, &failures).await;
+    let mut lanes = Lanes::new(context.request.concurrency);
+    let mut under_way = FuturesUnordered::new();
+    let begin = |lane: String, key: Key| {
+        let (context, failures) = (&context, &failures);
+        async move {
+            C::queue(context).begin(&key);
+            one::<C>(context, &key, failures).await;
+            lane
         }
-    });
-    join_all(workers).await;
+    };
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            Some(lane) = under_way.next() => lanes.leave(lane),
+            key = C::queue(&context).take() => lanes.enter(C::lane(&context, &key), key),
+        };
+        context.metrics.depth(C::NAME, C::queue(&context).depth() + lanes.waiting());
+        if let Some((lane, key)) = next {
+            under_way.push(begin(lane, key));
+        }
+    }
+    while under_way.next().await.is_some() {}
+}
+
+/// Who is at work in each lane, and who waits there.
+#[derive(Debug)]
+struct Lanes {
+    at_once: usize,
+    lanes: HashMap<String, Lane>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    busy: usize,
+    waiting: VecDeque<Key>,
+}
+
+impl Lanes {
+    fn new(at_once: usize) -> Self {
+        Self { at_once: at_once.max(1), lanes: HashMap::new() }
+    }
+
+    /// Somebody comes: he begins, or waits for his turn.
+    fn enter(&mut self, name: String, key: Key) -> Option<(String, Key)> {
+        let lane = self.lanes.entry(name.clone()).or_default();
+        if lane.busy >= self.at_once {
+            lane.waiting.push_back(key);
+            return None;
+        }
+        lane.busy += 1;
+        Some((name, key))
+    }
+
+    /// Somebody has ended: who begins in his place.
+    fn leave(&mut self, name: String) -> Option<(String, Key)> {
+        let lane = self.lanes.get_mut(&name)?;
+        if let Some(key) = lane.waiting.pop_front() {
+            return Some((name, key));
+        }
+        lane.busy -= 1;
+        if lane.busy == 0 {
+            self.lanes.remove(&name);
+        }
+        None
+    }
+
+    fn waiting(&self) -> usize {
+        self.lanes.values().map(|lane| lane.waiting.len()).sum()
+    }
 }
 
 /// How often each object has failed in a row.
@@ -67,7 +134,6 @@ impl Failures {
 async fn one<C: Controller>(context: &Arc<Context>, key: &Key, failures: &Failures) {
     let queue = C::queue(context);
     let span = tracing::info_span!("pass", kind = C::NAME, object = %key);
-    context.metrics.depth(C::NAME, queue.depth());
     context.metrics.begun(C::NAME);
     let begun = context.clock.elapsed();
     // One object whose pass panics must not stop the others (contract, 11).
@@ -111,4 +177,37 @@ async fn one<C: Controller>(context: &Arc<Context>, key: &Key, failures: &Failur
 /// A sample from 0 to 1; half where the machine gives no randomness.
 pub fn sample() -> f64 {
     getrandom::u32().map_or(0.5, |sample| f64::from(sample) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new("n", name)
+    }
+
+    #[test]
+    fn nobody_waits_for_another_lanes_turn() {
+        let mut lanes = Lanes::new(2);
+        let begins = |next: Option<(String, Key)>| next.map(|(_, key)| key.name);
+        for (lane, name, at_once) in
+            [("a", "a1", true), ("a", "a2", true), ("a", "a3", false), ("a", "a4", false)]
+        {
+            let begun = begins(lanes.enter(lane.to_owned(), key(name)));
+            assert_eq!(begun, at_once.then(|| name.to_owned()), "{name}");
+        }
+        assert_eq!(begins(lanes.enter("b".into(), key("b1"))).as_deref(), Some("b1"));
+        assert_eq!(lanes.waiting(), 2);
+        // Who has come first begins first.
+        assert_eq!(begins(lanes.leave("b".into())), None);
+        assert_eq!(begins(lanes.leave("a".into())).as_deref(), Some("a3"));
+        assert_eq!(begins(lanes.enter("a".into(), key("a5"))), None);
+        assert_eq!(begins(lanes.leave("a".into())).as_deref(), Some("a4"));
+        assert_eq!(begins(lanes.leave("a".into())).as_deref(), Some("a5"));
+        for _ in 0..2 {
+            assert_eq!(begins(lanes.leave("a".into())), None);
+        }
+        assert!(lanes.lanes.is_empty(), "an empty lane is forgotten");
+    }
 }

@@ -131,6 +131,19 @@ impl Queue {
         }
     }
 
+    /// The work on an object that was taken begins only now: what was added meanwhile is part of
+    /// it.
+    pub fn begin(&self, key: &Key) {
+        let now = self.clock.elapsed();
+        let mut state = self.state();
+        if let Some(&place) = state.at.get(key)
+            && place.0 <= now
+        {
+            state.due.remove(&place);
+            state.at.remove(key);
+        }
+    }
+
     /// The object is no longer worked on; what was added meanwhile comes now.
     pub fn done(&self, key: &Key) {
         self.state().running.remove(key);
@@ -198,6 +211,23 @@ mod tests {
         assert_eq!((ready(&queue).await, queue.depth(), queue.running()), (None, 1, 2));
         queue.done(&key("a"));
         assert_eq!(ready(&queue).await, Some(key("a")));
+    }
+
+    #[tokio::test]
+    async fn what_came_before_the_work_began_is_part_of_it() {
+        let (_, queue) = queue();
+        queue.add(key("a"));
+        assert_eq!(ready(&queue).await, Some(key("a")));
+        queue.add(key("a"));
+        queue.begin(&key("a"));
+        queue.done(&key("a"));
+        assert_eq!((ready(&queue).await, queue.depth()), (None, 0));
+        // What is due later stays.
+        queue.add(key("a"));
+        assert_eq!(ready(&queue).await, Some(key("a")));
+        queue.add_after(key("a"), Duration::from_secs(5));
+        queue.begin(&key("a"));
+        assert_eq!(queue.state().due.len(), 1);
     }
 
     #[tokio::test]

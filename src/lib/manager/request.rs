@@ -77,7 +77,7 @@ pub struct Request {
     pub sync_period: Duration,
     /// How long a list of the cloud may lack what was just made.
     pub cloud_lag: Duration,
-    /// How many objects of a kind are worked on at once.
+    /// How many objects of a kind are worked on at once in each location.
     pub concurrency: usize,
     /// The cloud.
     pub cloud: Cloud,

@@ -63,6 +63,11 @@ impl Controller for Clusters {
         &context.queues.clusters
     }
 
+    fn lane(context: &Context, key: &Key) -> String {
+        let cluster = context.vco_clusters.get(key);
+        cluster.map(|cluster| cluster.spec.location.clone()).unwrap_or_default()
+    }
+
     async fn pass(context: &Arc<Context>, key: &Key) -> Result<Step, Error> {
         let Some(cluster) = context.vco_clusters.get(key) else { return Ok(Step::Over) };
         let meta = &cluster.metadata;

@@ -51,6 +51,11 @@ impl Controller for Machines {
         &context.queues.machines
     }
 
+    fn lane(context: &Context, key: &Key) -> String {
+        let network = context.vco_machines.get(key).and_then(|vco| around(context, vco).network);
+        network.map(|network| network.spec.location.clone()).unwrap_or_default()
+    }
+
     async fn pass(context: &Arc<Context>, key: &Key) -> Result<Step, Error> {
         let Some(vco) = context.vco_machines.get(key) else { return Ok(Step::Over) };
         let around = around(context, vco);
