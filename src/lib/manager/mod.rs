@@ -45,6 +45,7 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use axum::http::header::USER_AGENT;
 use k8s_openapi::api::core::v1::Secret;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::store::Writer;
@@ -53,6 +54,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tower::limit::ConcurrencyLimitLayer;
 
 pub use error::Error;
 pub use http::Loudness;
@@ -87,6 +89,10 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Who we are to the API server.
 const WE: &str = concat!("capvco/", env!("CARGO_PKG_VERSION"));
 
+/// Requests to the API server at once. Each is a connection with buffers and keys of its own, and
+/// passes of many locations would open hundreds; the answers take milliseconds.
+const REQUESTS: usize = 16;
+
 /// A name for this instance that no other one has, in the Lease and in events.
 #[must_use]
 pub fn identity(host: Option<&str>) -> String {
@@ -113,7 +119,10 @@ pub async fn run(
     logs: Arc<dyn Loudness>,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
-    let client = connect(&request).await?;
+    let config = access(&request).await?;
+    // Whoever holds the Lease does not wait in one line with those who work.
+    let lease_client = client(config.clone(), 1)?;
+    let client = client(config, REQUESTS)?;
     let (health, metrics) = (Arc::new(Health::default()), Metrics::new());
     let mut servers = JoinSet::new();
     if let Some(address) = request.health {
@@ -137,7 +146,7 @@ pub async fn run(
     let identity = request.identity.clone();
     let (stores, writers) = stores();
     let (other, counted) = (Arc::clone(&clock), Arc::clone(&metrics));
-    let context = Arc::new(Context::new(client.clone(), request, stores, other, counted));
+    let context = Arc::new(Context::new(client, request, stores, other, counted));
     let mut watches = watches(&context, writers);
     let ready = async {
         context.clusters.ready().await;
@@ -155,7 +164,7 @@ pub async fn run(
         None => lead(&context, stop, std::future::pending()).await,
         Some(Election { namespace, name, times }) => {
             let place = (namespace.as_str(), name.as_str());
-            let mut candidate = Candidate::new(client, place, identity, times, clock);
+            let mut candidate = Candidate::new(lease_client, place, identity, times, clock);
             if stop.run_until_cancelled(candidate.acquire()).await.is_none() {
                 return Ok(());
             }
@@ -212,28 +221,40 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-async fn connect(request: &Request) -> Result<Client, Error> {
-    let setup = |doing: &str| {
-        let doing = doing.to_owned();
-        move |source: Box<dyn std::error::Error + Send + Sync>| Error::Setup { doing, source }
-    };
+fn setup<E>(doing: &str) -> impl FnOnce(E) -> Error
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let doing = doing.to_owned();
+    move |source| Error::Setup { doing, source: source.into() }
+}
+
+/// Where the API server is, and who we are.
+async fn access(request: &Request) -> Result<kube::Config, Error> {
     let mut config = match &request.kubeconfig {
         Some(path) => {
             let doing = format!("use the kubeconfig {}", path.display());
-            let file = Kubeconfig::read_from(path).map_err(|e| setup(&doing)(e.into()))?;
+            let file = Kubeconfig::read_from(path).map_err(setup(&doing))?;
             let options = KubeConfigOptions::default();
             let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-            config.map_err(|e| setup(&doing)(e.into()))?
+            config.map_err(setup(&doing))?
         }
         None => kube::Config::incluster()
-            .map_err(|e| setup("find the API server of the cluster that this runs in")(e.into()))?,
+            .map_err(setup("find the API server of the cluster that this runs in"))?,
     };
     // Audit logs and metrics of the API server then tell who it was.
     config.headers.push((USER_AGENT, HeaderValue::from_static(WE)));
     // A call to the API server has a deadline; watches have one of their own.
     config.read_timeout = Some(Duration::from_secs(295));
     config.connect_timeout = Some(Duration::from_secs(10));
-    Client::try_from(config).map_err(|e| setup("make a client of the API server")(e.into()))
+    Ok(config)
+}
+
+/// A client with so many requests at once; a watch that has begun is none of them.
+fn client(config: kube::Config, at_once: usize) -> Result<Client, Error> {
+    let builder = ClientBuilder::try_from(config);
+    let builder = builder.map_err(setup("make a client of the API server"))?;
+    Ok(builder.with_layer(&ConcurrencyLimitLayer::new(at_once)).build())
 }
 
 fn stores() -> (Stores, Writers) {
