@@ -29,6 +29,12 @@ impl Tried {
         self.claimed = true;
     }
 
+    /// Whether it is known that nobody has tried anything.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.claimed && self.made.is_empty()
+    }
+
     /// Something was tried now, with this outcome.
     pub fn note<T>(&mut self, what: &str, outcome: &Result<T, vco::Error>, now: Duration) {
         if outcome.as_ref().err().is_none_or(leaves_doubt) {
@@ -108,6 +114,15 @@ mod tests {
             let doubt = doubt(claimed, made, now);
             let found = (doubt.of("vm"), doubt.any());
             assert_eq!(found, (of.map(secs), any.map(secs)), "{claimed} {made:?} {now}");
+        }
+    }
+
+    #[test]
+    fn only_who_has_claimed_a_thing_knows_that_nothing_was_tried() {
+        for (claimed, made, nothing) in
+            [(true, &[][..], true), (false, &[], false), (true, &[("vm", 110)], false)]
+        {
+            assert_eq!(doubt(claimed, made, 120).tried.is_nothing(), nothing, "{claimed} {made:?}");
         }
     }
 

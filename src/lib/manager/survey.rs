@@ -2,7 +2,7 @@
 //!
 //! A list is good for whoever asked before it was begun, and for whoever is content with an older
 //! one. Whoever comes while one is on its way waits for it, and takes the next one if he needs
-//! something newer.
+//! something newer; between two there is a while, so that several come together for the next.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,11 @@ use crate::clock::Clock;
 use crate::id::CloudspaceId;
 use crate::vco::{self, Vm};
 
-/// A list and when it was asked for.
-type Listed = Option<(Duration, Arc<Vec<Vm>>)>;
+/// How long after a list the next one may begin.
+const APART: Duration = Duration::from_secs(1);
+
+/// A list, when it was asked for, and when it came.
+type Listed = Option<(Duration, Duration, Arc<Vec<Vm>>)>;
 
 /// The lists of all cloudspaces.
 pub struct Survey {
@@ -48,14 +51,16 @@ impl Survey {
         let oldest = self.clock.elapsed().saturating_sub(age);
         let place = self.place(tenant, cloudspace);
         let mut listed = place.lock().await;
-        if let Some((begun, vms)) = &*listed
-            && *begun >= oldest
-        {
-            return Ok(Arc::clone(vms));
+        if let Some((begun, came, vms)) = &*listed {
+            if *begun >= oldest {
+                return Ok(Arc::clone(vms));
+            }
+            let rest = (*came + APART).saturating_sub(self.clock.elapsed());
+            self.clock.sleep(rest).await;
         }
         let begun = self.clock.elapsed();
         let vms = Arc::new(tenant.customer.vms(cloudspace).await?);
-        *listed = Some((begun, Arc::clone(&vms)));
+        *listed = Some((begun, self.clock.elapsed(), Arc::clone(&vms)));
         Ok(vms)
     }
 

@@ -83,8 +83,11 @@ async fn find(
     let cloudspace = &site.cloudspace_id;
     let list = |age| context.survey.vms(tenant, cloudspace, age);
     let Some(id) = around.vco.spec.provider_id.as_deref() else {
-        // Whoever is about to make something looks now, not a while ago.
-        return by_name(tenant, around, site, &list(Duration::ZERO).await?).await;
+        // Whoever may have made something looks now, not a while ago. Where nothing was tried yet,
+        // nothing of ours is there, and only the name may be taken.
+        let untried = !super::is_claimed(&around.vco) || facts.tried.is_nothing();
+        let age = if untried { MOVING } else { Duration::ZERO };
+        return by_name(tenant, around, site, &list(age).await?).await;
     };
     let Some(id) = vm_of(id, &site.location) else { return Ok(Found::None) };
     let now = context.clock.elapsed();

@@ -183,7 +183,7 @@ fn create(around: &Around, site: &Site, seen: Seen, doubt: &Doubt) -> Plan {
         None => return Plan::wait(Step::After(SOON), Vec::new()),
     };
     if !super::is_claimed(&around.vco) {
-        return Plan::act(Action::Claim, creating("the VM is about to be made"));
+        return Plan::act(Action::Claim, creating("the VM is being made"));
     }
     if let Some(look) = doubt.of(VM) {
         let said = creating("the VM may have been made; it is looked for");
