@@ -6,7 +6,7 @@ PROGRAMS := capvco capvco-imagepublish capvco-imageresolve capvco-backup capvco-
 STATIC_TARGET := x86_64-unknown-linux-gnu
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: help check fmt clippy doc fast-tests deny advisories generate test faults demo demo-backup bench \
+.PHONY: help check fmt clippy doc fast-tests deny advisories generate test faults demo demo-backup demo-cluster bench \
 	shape fuzz release-binaries
 
 help: ## Say what can be made
@@ -49,6 +49,9 @@ demo: ## Publish a real image to an embedded cloud, resolve it, and leave nothin
 
 demo-backup: ## Back a real etcd up into a locked bucket, restore it, and leave nothing running
 	scripts/demo-backup
+
+demo-cluster: ## A Kubernetes cluster on the embedded cloud, from nothing and back (CONTROL_PLANES=3 WORKERS=2 STAY=1)
+	scripts/demo-cluster
 
 bench: ## Measure, as ratios within one run
 	scripts/bench

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use capvco::sim::node::Nodes;
-use capvco::sim::{Sim, World};
+use capvco::sim::world::{Cloudspace, Vm};
+use capvco::sim::{Sim, VmAt, World};
 use capvco::{release, yaml};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -456,7 +457,27 @@ impl Stage {
                 }));
             }
         }
+        said.extend(self.consoles());
         said.join("\n")
+    }
+
+    /// Why machines stay dark.
+    fn consoles(&self) -> Vec<String> {
+        let all: Vec<_> = self.sim.world(|world| {
+            let spaces = world.cloudspaces.iter();
+            let all = spaces.flat_map(|space| space.vms.iter().map(move |vm| (space, vm)));
+            let at = |(space, vm): (&Cloudspace, &Vm)| VmAt {
+                location: space.location.clone(),
+                cloudspace_id: space.cloudspace_id.clone(),
+                vm_id: vm.vm_id,
+            };
+            all.map(|one| (one.1.name.clone(), at(one))).collect()
+        });
+        let console = |(name, at)| {
+            let said = std::fs::read_to_string(self.nodes.disk(&at).join("console.log"));
+            said.ok().map(|said| format!("{name} stays dark: {}", said.trim()))
+        };
+        all.into_iter().filter_map(console).collect()
     }
 }
 

@@ -70,7 +70,7 @@ async fn mirror(
             let made = api.create(&PostParams::default(), &object(pod)?).await;
             made.map_err(Dark::api("a static pod's mirror"))?;
         }
-        let status = Patch::Strategic(running(runs, &now));
+        let status = Patch::Strategic(running(component, runs, &now));
         let patched = api.patch_status(&name, &PatchParams::default(), &status).await;
         patched.map_err(Dark::api("a static pod's status"))?;
     }

@@ -138,13 +138,25 @@ pub(super) fn unknown(now: &str) -> Value {
     ]}})
 }
 
-/// The status of a pod whose server runs, or has ended and rests.
-pub(super) fn running(runs: bool, now: &str) -> Value {
+/// The status of a component's pod whose server runs, or has ended and rests.
+pub(super) fn running(component: &str, runs: bool, now: &str) -> Value {
     let on = |kind, runs| condition(kind, if runs { "True" } else { "False" }, "", now);
-    json!({"status": {"phase": "Running", "startTime": now, "conditions": [
-        on("PodScheduled", true), on("Initialized", true), on("ContainersReady", runs),
-        on("Ready", runs),
-    ]}})
+    let state = if runs {
+        json!({"running": {"startedAt": now}})
+    } else {
+        json!({"waiting": {"reason": "CrashLoopBackOff"}})
+    };
+    json!({"status": {
+        "phase": "Running", "startTime": now,
+        "conditions": [
+            on("PodScheduled", true), on("Initialized", true), on("ContainersReady", runs),
+            on("Ready", runs),
+        ],
+        "containerStatuses": [{
+            "name": component, "image": component, "imageID": "", "restartCount": 0,
+            "ready": runs, "started": runs, "state": state,
+        }],
+    }})
 }
 
 /// What a kubelet renews to show that it lives; `micros` is now, to the microsecond.
