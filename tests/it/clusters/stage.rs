@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -140,6 +141,17 @@ impl Drop for Ours {
     }
 }
 
+/// A cloud whose machines have numbers that those of no other test have: in one management cluster
+/// Cluster API finds the Machine of a Node by its provider id, in whatever namespace.
+async fn cloud_of_its_own(test: &str, mut world: World) -> Sim {
+    static CLOUDS: AtomicU64 = AtomicU64::new(0);
+    let nth = CLOUDS.fetch_add(1, Ordering::Relaxed);
+    for site in &mut world.locations {
+        site.next_vm_id += 1000 * nth;
+    }
+    cloud(test, world).await
+}
+
 /// Everything that a test of whole clusters needs.
 pub struct Stage {
     pub management: &'static Management,
@@ -169,7 +181,7 @@ impl Stage {
     }
 
     async fn with(test: &str, world: World, management: &'static Management) -> Self {
-        let sim = Arc::new(cloud(test, world).await);
+        let sim = Arc::new(cloud_of_its_own(test, world).await);
         let tools = tool("kubeadm");
         let nodes = Arc::new(Nodes::quick(&sim, tools.parent()).await.unwrap());
         Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
@@ -178,7 +190,7 @@ impl Stage {
     /// The same, with machines that have a network of their own and etcd inside.
     pub async fn full(test: &str) -> Self {
         let management = tokio::task::spawn_blocking(Management::shared).await.unwrap();
-        let sim = Arc::new(cloud(test, World::small()).await);
+        let sim = Arc::new(cloud_of_its_own(test, World::small()).await);
         let nodes = Arc::new(Nodes::full(&sim, tool("kubeadm").parent()).unwrap());
         Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
     }
