@@ -190,7 +190,10 @@ impl Stage {
     /// The same, with machines that have a network of their own and etcd inside.
     pub async fn full(test: &str) -> Self {
         let management = tokio::task::spawn_blocking(Management::shared).await.unwrap();
-        let sim = Arc::new(cloud_of_its_own(test, World::small()).await);
+        let mut world = World::small();
+        // While one of three is replaced there are four.
+        world.locations.iter_mut().for_each(|site| site.stacks = 4);
+        let sim = Arc::new(cloud_of_its_own(test, world).await);
         let nodes = Arc::new(Nodes::full(&sim, tool("kubeadm").parent()).unwrap());
         Self::on(management, management.plane.namespace(), sim, nodes).with_credentials()
     }
