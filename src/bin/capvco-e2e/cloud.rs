@@ -36,7 +36,9 @@ pub async fn run(flags: CloudFlags, session: &Session) -> Result<Verdict, Box<dy
     file.hand_over(session, &settings)?;
     session.cancel.cancelled().await;
     drop(file);
-    drop(nodes);
+    if let Some(nodes) = nodes {
+        nodes.stop().await;
+    }
     sim.stop().await;
     Ok(Verdict::Done)
 }

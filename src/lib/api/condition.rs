@@ -101,6 +101,9 @@ reasons! {
         "Mend what the message names; it is tried again rarely.";
     INTERNAL_ERROR = "InternalError", "Something that cannot be: an annotation of ours that was changed, or a fault of the manager itself.",
         "Mend what the message names; if it names nothing of yours, report it with the manager's log.";
+    CLUSTER_ID_TAKEN = "ClusterIdTaken",
+        "The `VCOCluster` is a copy of another one: it has the same cluster id, of which everything in the cloud is named.",
+        "Delete the copy, which changes nothing in the cloud; make it anew without the annotation `…/cluster-id` and without `spec.cloudspaceId`.";
     CLOUDSPACE_NOT_FOUND = "CloudspaceNotFound", "The cloudspace that is named does not exist.",
         "Restore the cloudspace, or make another VCOCluster with the right `spec.cloudspace.adopt`.";
     CLOUDSPACE_AMBIGUOUS = "CloudspaceAmbiguous", "Several cloudspaces have the name.",

@@ -26,6 +26,7 @@ use crate::api::condition::{SECRET_INCOMPLETE, SECRET_NOT_FOUND};
 use crate::api::names::{METADATA_MANAGER, MOVE_LABEL};
 use crate::clock::Clock;
 use crate::fault::{Class, Fault as _};
+use crate::id::CustomerId;
 use crate::vco::{self, Client, Config, Customer, Limiters, TokenSource};
 
 /// How long before its end an expiring token is told of, in seconds: a week.
@@ -74,7 +75,7 @@ struct Given {
     token: SecretString,
     portal: String,
     iam_refresh: Option<String>,
-    customer: Option<String>,
+    customer: Option<CustomerId>,
 }
 
 /// A Secret, and a customer if the cluster names one.
@@ -239,7 +240,17 @@ impl Tenants {
             ))
         })?;
         let iam_refresh = field(secret, "iamRefreshUrl").or_else(|| self.cloud.iam_refresh.clone());
-        let customer = customer.map(str::to_owned).or_else(|| field(secret, "customerId"));
+        let named =
+            customer.map(|customer| ("spec.customerId of the cluster".into(), customer.to_owned()));
+        let named = named.or_else(|| {
+            let customer = field(secret, "customerId")?;
+            Some((format!("the secret {key} (key \"customerId\")"), customer))
+        });
+        let customer = named.map(|(place, customer): (String, _)| {
+            // Left out, it would be the token's own customer, who is another one.
+            customer.parse::<CustomerId>().map_err(|error| incomplete(format!("{place}: {error}")))
+        });
+        let customer = customer.transpose()?;
         Ok(Given { token: token.into(), portal, iam_refresh, customer })
     }
 
@@ -280,7 +291,7 @@ impl Tenants {
     ) -> Result<Customer, vco::Error> {
         let mut config = Config::new(given.portal.clone(), TokenSource::Inline(token));
         config.iam_refresh.clone_from(&given.iam_refresh);
-        config.customer = given.customer.as_deref().and_then(|customer| customer.parse().ok());
+        config.customer.clone_from(&given.customer);
         self.cloud.shape(&mut config);
         config.limiters = Some(self.limiters.clone());
         config.watch = Some(Arc::clone(denied) as Arc<dyn vco::Watch>);

@@ -10,6 +10,10 @@ use crate::api::condition::{
 use crate::fault::{Class, Fault as _};
 use crate::vco;
 
+/// What somebody may do who has to be rid of an object while the cloud does not answer.
+pub const OR_ABANDON: &str = "if it never answers again, the annotation \
+     vco.infrastructure.cluster.x-k8s.io/abandon: \"true\" lets this go without asking it";
+
 /// The reason of a condition for an answer of the cloud.
 #[must_use]
 pub fn reason(error: &vco::Error) -> &'static str {

@@ -138,3 +138,49 @@ async fn leftovers_are_removed_where_the_cluster_says_so() {
     let events = stage.events("c").await;
     assert_eq!(events.iter().filter(|reason| *reason == "LeftoverRemoved").count(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_cluster_changes_nothing_of_the_original() {
+    let stage = Stage::new("manager-copy", World::small()).await;
+    stage.small(json!({})).await;
+    let original = stage.get("VCOCluster", "c").await;
+    let things = |stage: &Stage| stage.sim.world(|world| world.inventory());
+    let before = things(&stage);
+    // As a backup brings it back under another name.
+    let id = "vco.infrastructure.cluster.x-k8s.io/cluster-id";
+    let same = json!({id: original["metadata"]["annotations"][id]});
+    stage.cluster_with("d", original["spec"].clone(), same).await;
+    let said = stage.until_said("VCOCluster", "d", ("Ready", "False", "ClusterIdTaken")).await;
+    assert!(said["status"]["conditions"].to_string().contains(&format!("{}/c", stage.namespace)));
+    stage.delete("VCOCluster", "d").await;
+    stage.until_gone("VCOCluster", "d").await;
+    assert_eq!(things(&stage), before);
+    assert_eq!(condition(&stage.get("VCOCluster", "c").await, "Ready").0, "True");
+    stage.delete("Cluster", "d").await;
+    stage.all_gone("c", &["c-1"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_managers_without_a_lease_make_one_network_a_cluster() {
+    let stage = Stage::new("manager-two", World::small()).await;
+    let _other = stage.another("--diagnostics-address= --sync-period 5s");
+    let names = ["c1", "c2", "c3", "c4", "c5", "c6"];
+    for name in names {
+        stage.cluster(name, json!({})).await;
+    }
+    for name in names {
+        stage.provisioned(name).await;
+    }
+    let spaces = stage
+        .sim
+        .world(|world| world.cloudspaces.iter().filter(|space| space.status == "DEPLOYED").count());
+    assert_eq!(spaces, names.len());
+    for name in names {
+        stage.delete("Cluster", name).await;
+        stage.delete("VCOCluster", name).await;
+    }
+    for name in names {
+        stage.until_gone("VCOCluster", name).await;
+    }
+    stage.all_as_before();
+}

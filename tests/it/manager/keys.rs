@@ -172,3 +172,34 @@ async fn a_cluster_that_names_another_secret_lets_the_first_one_go() {
     stage.until("Secret", "second", |secret| !held(secret)).await;
     stage.all_gone("c", &["c-1"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_given_up_goes_while_the_cloud_is_out_of_reach() {
+    let stage = Stage::new("manager-given-up", World::small()).await;
+    stage.small(json!({})).await;
+    stage.sim.fault("*=503*inf".parse().unwrap());
+    for (kind, name) in [("VCOMachine", "c-1"), ("VCOCluster", "c")] {
+        stage.delete(kind, name).await;
+        let said = stage.until_said(kind, name, ("Deleting", "True", "CloudUnreachable")).await;
+        assert!(said["status"]["conditions"].to_string().contains("/abandon"), "the way out");
+        let abandon = "vco.infrastructure.cluster.x-k8s.io/abandon";
+        stage.annotate(kind, name, abandon, json!("true")).await;
+        stage.until_gone(kind, name).await;
+        assert!(stage.events(name).await.contains(&"Abandoned".to_owned()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_customer_that_cannot_be_is_not_another_one() {
+    let stage = Stage::new("manager-no-customer", World::small()).await;
+    let secret = json!({"stringData": {"customerId": "x/../y"}});
+    stage.patch("Secret", "credentials", secret).await;
+    stage.cluster("c", json!({})).await;
+    let what = ("CredentialsValid", "False", "SecretIncomplete");
+    let said = stage.until_said("VCOCluster", "c", what).await;
+    assert!(said["status"]["conditions"].to_string().contains("customerId"));
+    assert!(stage.sim.world(|world| world.cloudspaces.is_empty()), "nothing is made elsewhere");
+    stage.patch("Secret", "credentials", json!({"data": {"customerId": null}})).await;
+    stage.provisioned("c").await;
+    stage.all_gone("c", &[]).await;
+}

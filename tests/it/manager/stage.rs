@@ -256,6 +256,11 @@ impl Stage {
 
     /// A Cluster with its `VCOCluster`, as far as Cluster API would have brought them.
     pub async fn cluster(&self, name: &str, spec: Value) {
+        self.cluster_with(name, spec, json!({})).await;
+    }
+
+    /// The same, with annotations from the first moment.
+    pub async fn cluster_with(&self, name: &str, spec: Value, annotations: Value) {
         let cluster = self
             .create(json!({
                 "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -281,6 +286,7 @@ impl Stage {
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "VCOCluster",
             "metadata": {
                 "name": name,
+                "annotations": annotations,
                 "labels": {"cluster.x-k8s.io/cluster-name": name},
                 "ownerReferences": [owner(&cluster)],
             },

@@ -91,6 +91,14 @@ pub async fn claim(
     id: Option<&ClusterId>,
 ) -> Result<(), Error> {
     let known = id.is_some();
+    // The status was written since the pass began.
+    let newest = Key::of(cluster).and_then(|key| context.vco_clusters.get(&key));
+    let cluster =
+        newest.as_deref().filter(|newest| newest.uid() == cluster.uid()).unwrap_or(cluster);
+    if !known && super::id_of(cluster).is_some() {
+        // Somebody else was quicker: with another id a second cloudspace would be made.
+        return Ok(());
+    }
     let id = match id {
         Some(id) => id.to_string(),
         None => ClusterId::random()
@@ -98,10 +106,6 @@ pub async fn claim(
             .to_string(),
     };
     let annotations = [(CLUSTER_ID_ANNOTATION, id.as_str())];
-    // The status was written since the pass began.
-    let newest = Key::of(cluster).and_then(|key| context.vco_clusters.get(&key));
-    let cluster =
-        newest.as_deref().filter(|newest| newest.uid() == cluster.uid()).unwrap_or(cluster);
     let claimed = apply::claim(api, cluster, CLUSTER_FINALIZER, &annotations).await?;
     if !known {
         // Nobody can have made anything before.

@@ -11,8 +11,8 @@ use super::plan::Space;
 use super::thing::Thing;
 use crate::api::cluster::Leftovers;
 use crate::api::condition::{
-    DELETING, DELETION_BLOCKED, DELETION_RUNS, FOREIGN_THINGS_LEFT, INTERNAL_ERROR, NAME_TAKEN,
-    READY, Said, WAITING_FOR_MACHINES,
+    CLUSTER_ID_TAKEN, DELETING, DELETION_BLOCKED, DELETION_RUNS, FOREIGN_THINGS_LEFT,
+    INTERNAL_ERROR, NAME_TAKEN, READY, Said, WAITING_FOR_MACHINES,
 };
 use crate::api::contract::{annotation, label};
 use crate::api::names::{ABANDON_ANNOTATION, CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
@@ -56,6 +56,16 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
         // Nothing is made before a cluster has its id.
         return release(context, cluster).await;
     };
+    if let Some(original) = super::original(context, cluster, &id) {
+        // Whatever carries the mark is the other one's.
+        let note = format!(
+            "let go without changing anything in the cloud: its id is that of VCOCluster {}/{}",
+            original.namespace().unwrap_or_default(),
+            original.name_any()
+        );
+        context.events.warning(cluster, CLUSTER_ID_TAKEN, "Delete", note).await;
+        return release(context, cluster).await;
+    }
     let tenant = match super::tenant(context, cluster).await {
         Ok(tenant) => tenant,
         Err(NoTenant::Failed(error)) => return Err(error),
@@ -99,9 +109,10 @@ async fn failed(
 ) -> Result<Step, Error> {
     context.refused(tenant, &error);
     let (reason, message) = (words::reason(&error), words::of(&error));
-    if error.class() == Class::Auth {
+    if error.class() == Class::Auth || is_abandoned(cluster) {
         return blocked(context, cluster, Some(id), reason, &message).await;
     }
+    let message = format!("{message}; {}", words::OR_ABANDON);
     said(context, cluster, reason, message, Step::Waits).await?;
     Err(error.into())
 }
@@ -403,7 +414,7 @@ async fn blocked(
     reason: &'static str,
     message: &str,
 ) -> Result<Step, Error> {
-    if annotation(&cluster.metadata, ABANDON_ANNOTATION) == Some("true") {
+    if is_abandoned(cluster) {
         let space = cluster.spec.cloudspace_id.clone();
         let space = space.or_else(|| id.map(|id| id.name(&cluster.name_any())));
         let prefix = id.map_or_else(|| "capvco-".to_owned(), |id| id.name(""));
@@ -417,6 +428,11 @@ async fn blocked(
     }
     let message = format!("{reason}: {message}");
     said(context, cluster, DELETION_BLOCKED, message, Step::After(LATER)).await
+}
+
+/// Whether somebody has given up that the cloud will ever answer.
+fn is_abandoned(cluster: &VCOCluster) -> bool {
+    annotation(&cluster.metadata, ABANDON_ANNOTATION) == Some("true")
 }
 
 /// Lets the Secret and then the cluster go.

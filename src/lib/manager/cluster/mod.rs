@@ -44,7 +44,9 @@ use super::step::Step;
 use super::tenant::{NoTenant, Tenant};
 use super::{apply, words};
 use crate::api::cluster::VCOClusterStatus;
-use crate::api::condition::{CLOUDSPACE_READY, CREDENTIALS_VALID, INTERNAL_ERROR, READY, Said};
+use crate::api::condition::{
+    CLOUDSPACE_READY, CLUSTER_ID_TAKEN, CREDENTIALS_VALID, INTERNAL_ERROR, READY, Said,
+};
 use crate::api::contract::{annotation, core_owner, label};
 use crate::api::names::{
     CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MANAGED_BY,
@@ -122,6 +124,27 @@ fn is_claimed(cluster: &VCOCluster) -> bool {
     held && annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION).is_some()
 }
 
+/// The cluster whose copy this one is: an older one with the same id. Names and marks in the cloud
+/// are made of the id, so both would change and delete the same things.
+fn original(context: &Context, copy: &VCOCluster, id: &ClusterId) -> Option<Arc<VCOCluster>> {
+    let age = |cluster: &VCOCluster| (cluster.creation_timestamp(), cluster.uid());
+    let same = context
+        .vco_clusters
+        .find(|other| age(other) < age(copy) && id_of(other).as_ref() == Some(id));
+    same.into_iter().min_by_key(|other| age(other))
+}
+
+/// What to do about a copy.
+fn is_a_copy(original: &VCOCluster) -> String {
+    format!(
+        "its annotation {CLUSTER_ID_ANNOTATION} is that of VCOCluster {}/{}, so everything that \
+         one has in the cloud would be this one's too: delete this copy (the cloud is left as it \
+         is), and make it anew without that annotation and without spec.cloudspaceId",
+        original.namespace().unwrap_or_default(),
+        original.name_any()
+    )
+}
+
 /// What is wrong with a cluster that has a cloudspace and no id: nobody knows what in it is ours.
 fn without_id() -> String {
     format!(
@@ -157,6 +180,11 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
     let (id, claimed) = (id_of(cluster), is_claimed(cluster));
     if claimed && is_settled(context, cluster, facts.settled.as_ref(), &wanted, now) {
         return Ok(Step::Settled);
+    }
+    if let Some(original) = id.as_ref().and_then(|id| original(context, cluster, id)) {
+        let said = not_ready(CLOUDSPACE_READY, CLUSTER_ID_TAKEN, is_a_copy(&original));
+        say(context, cluster, said, None).await?;
+        return Ok(Step::After(Duration::from_secs(30)));
     }
     if id.is_none() && cluster.spec.cloudspace_id.is_some() {
         let said = not_ready(CLOUDSPACE_READY, INTERNAL_ERROR, without_id());

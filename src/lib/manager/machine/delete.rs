@@ -59,9 +59,10 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
         Err(Error::Cloud(error)) => {
             context.refused(&tenant, &error);
             let (reason, message) = (words::reason(&error), words::of(&error));
-            if error.class() == Class::Auth {
+            if error.class() == Class::Auth || is_abandoned(vco) {
                 return blocked(context, vco, Some(&site), reason, message).await;
             }
+            let message = format!("{message}; {}", words::OR_ABANDON);
             let said = vec![
                 Said::so(DELETING, reason).with(message.clone()),
                 Said::not(READY, reason, message),
@@ -267,7 +268,7 @@ async fn blocked(
     reason: &'static str,
     message: String,
 ) -> Result<Course, Error> {
-    if annotation(&vco.metadata, ABANDON_ANNOTATION) == Some("true") {
+    if is_abandoned(vco) {
         let id = vco.spec.provider_id.as_deref().unwrap_or("a VM that may have been made");
         let place =
             site.map_or_else(String::new, |at| format!(" in cloudspace {}", at.cloudspace_id));
@@ -284,6 +285,11 @@ async fn blocked(
         Said::not(READY, DELETION_BLOCKED, message),
     ];
     Ok((Step::After(Duration::from_secs(30)), said))
+}
+
+/// Whether somebody has given up that the cloud will ever answer.
+fn is_abandoned(vco: &VCOMachine) -> bool {
+    annotation(&vco.metadata, ABANDON_ANNOTATION) == Some("true")
 }
 
 /// Lets the machine go.

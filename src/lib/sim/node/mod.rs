@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::events::{VmAt, VmEvent, VmEvents};
@@ -60,6 +61,7 @@ pub struct Nodes {
     quarters: Arc<Quarters>,
     etcd: Option<Etcd>,
     stop: CancellationToken,
+    lives: Option<JoinHandle<()>>,
 }
 
 impl Nodes {
@@ -96,10 +98,23 @@ impl Nodes {
         let (quarters, stop) = (Arc::new(quarters), sim.cloud.stop.child_token());
         let lives = host(Arc::clone(&quarters), sim.vm_events());
         let stopped = stop.clone();
-        tokio::spawn(async move {
+        let lives = tokio::spawn(async move {
             tokio::select! { () = lives => {}, () = stopped.cancelled() => {} }
         });
-        Self { quarters, etcd, stop }
+        Self { quarters, etcd, stop, lives: Some(lives) }
+    }
+
+    /// Ends all guests, and waits until nothing of them is left, their disks included. Dropping
+    /// does not wait, and a server that still writes may keep its machine's disk from going.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(lives) = self.lives.take() {
+            // It ends early only if it is aborted, which nobody does.
+            let _ = lives.await;
+        }
+        self.quarters.close();
+        self.quarters.tasks.close();
+        self.quarters.tasks.wait().await;
     }
 
     /// The etcd that clusters have to use in the quick flavour: `etcd.external` of their kubeadm

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
+use tokio_util::task::TaskTracker;
 
 use super::super::cloud::Cloud;
 use super::super::error::Error;
@@ -65,6 +66,8 @@ pub(super) struct Quarters {
     /// By a cluster's endpoint: the kubeconfig of its administrator.
     admins: Mutex<HashMap<String, String>>,
     up: Mutex<BTreeMap<VmAt, Outside>>,
+    /// Everything that may still write into the folder.
+    pub(super) tasks: TaskTracker,
     clusters: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Plane>>>>>,
     servers: Mutex<Servers>,
     folder: TempDir,
@@ -87,7 +90,17 @@ impl Quarters {
         let folder = folder.map_err(|source| Error::File { what, path, source })?;
         let (clusters, servers) = (Mutex::default(), Mutex::default());
         let (admins, up) = (Mutex::default(), Mutex::default());
-        Ok(Self { cloud, tools, networks, admins, up, clusters, servers, folder })
+        Ok(Self {
+            cloud,
+            tools,
+            networks,
+            admins,
+            up,
+            tasks: TaskTracker::new(),
+            clusters,
+            servers,
+            folder,
+        })
     }
 
     /// A place that is only for us, and goes with us.

@@ -28,6 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::super::events::VmAt;
 use super::bootstrap::{Bootstrap, INIT, JOIN, Role};
@@ -56,6 +57,8 @@ pub(super) struct Body {
     host: Arc<Wired>,
     pods: Seen,
     tasks: JoinSet<()>,
+    /// All tasks of all machines.
+    all: TaskTracker,
     crash: CancellationToken,
 }
 
@@ -67,9 +70,9 @@ pub(super) struct Outside {
 }
 
 impl Body {
-    fn new(host: Arc<Wired>, root: &Path) -> Self {
+    fn new(host: Arc<Wired>, root: &Path, all: TaskTracker) -> Self {
         let (pods, tasks) = (Seen::on(root), JoinSet::new());
-        Self { host, pods, tasks, crash: CancellationToken::new() }
+        Self { host, pods, tasks, all, crash: CancellationToken::new() }
     }
 
     pub(super) fn outside(&self) -> Outside {
@@ -79,9 +82,9 @@ impl Body {
     /// Runs something until the machine is off, or crashes.
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let crash = self.crash.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(self.all.track_future(async move {
             tokio::select! { () = task => {}, () = crash.cancelled() => {} }
-        });
+        }));
     }
 
     /// Ends everything, and waits until it has ended.
@@ -168,7 +171,7 @@ fn plug(
     let address: IpAddr = kubelet.address.parse().map_err(|_| Dark::Lacks("an address"))?;
     let wired = networks.plug(&at.cloudspace_id, range, kubelet.name(), address);
     let host = Arc::new(wired.map_err(Dark::Network)?);
-    let mut body = Body::new(Arc::clone(&host), &quarters.path_of(at));
+    let mut body = Body::new(Arc::clone(&host), &quarters.path_of(at), quarters.tasks.clone());
     // The way out: the cluster's endpoint is an address of the cloud, not of this network.
     let endpoint: SocketAddr =
         told.endpoint.parse().map_err(|_| Dark::Lacks("an endpoint that is an address"))?;
