@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The servers that a bench talks to. To be sourced; who does has the folder $work and the list
-# $servers, whose processes it ends.
+# The servers that a bench or a demo talks to. To be sourced; who does has the folder $work and the
+# list $servers, whose processes it ends. With $apart=setsid a Ctrl-C does not reach them.
 
 # free_ports N: so many ports of this machine where nobody listens
 free_ports() {
@@ -13,7 +13,7 @@ print(*(one.getsockname()[1] for one in held))' "$1"
 serve() {
   local name=$1 url=$2
   shift 2
-  "$@" >"$work/$name.log" 2>&1 &
+  ${apart:-} "$@" >"$work/$name.log" 2>&1 &
   served=$!
   servers+=("$served")
   until curl -sk -o "$work/answer" "$url"; do

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::{Deserialize, Serialize};
 
-use super::names::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, CORE_GROUP};
+use super::names::{ABANDON_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, CORE_GROUP};
 
 /// Declares a kind of Cluster API's core that is read at [`CORE_VERSION`](super::names::CORE_VERSION).
 macro_rules! core_kind {
@@ -248,6 +248,12 @@ pub fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
 #[must_use]
 pub fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     entry(meta.annotations.as_ref(), key)
+}
+
+/// Whether somebody has given up that the cloud will ever answer for an object that is to go.
+#[must_use]
+pub fn is_abandoned(meta: &ObjectMeta) -> bool {
+    annotation(meta, ABANDON_ANNOTATION) == Some("true")
 }
 
 fn entry<'a>(map: Option<&'a BTreeMap<String, String>>, key: &str) -> Option<&'a str> {

@@ -31,5 +31,4 @@ pub use version::{NoVersion, Version};
 
 #[cfg(test)]
 #[path = "../../../tests/it/support/bolt.rs"]
-#[allow(dead_code, missing_docs, reason = "the tests' vocabulary: not every test uses every word")]
 mod bolt;

@@ -240,17 +240,13 @@ impl Tenants {
             ))
         })?;
         let iam_refresh = field(secret, "iamRefreshUrl").or_else(|| self.cloud.iam_refresh.clone());
-        let named =
-            customer.map(|customer| ("spec.customerId of the cluster".into(), customer.to_owned()));
-        let named = named.or_else(|| {
-            let customer = field(secret, "customerId")?;
-            Some((format!("the secret {key} (key \"customerId\")"), customer))
-        });
-        let customer = named.map(|(place, customer): (String, _)| {
-            // Left out, it would be the token's own customer, who is another one.
-            customer.parse::<CustomerId>().map_err(|error| incomplete(format!("{place}: {error}")))
-        });
-        let customer = customer.transpose()?;
+        let (place, named) = match customer {
+            Some(named) => ("spec.customerId of the cluster".to_owned(), Some(named.to_owned())),
+            None => (format!("the secret {key} (key \"customerId\")"), field(secret, "customerId")),
+        };
+        // Left out, it would be the token's own customer, who is another one.
+        let parsed = named.map(|customer| customer.parse::<CustomerId>()).transpose();
+        let customer = parsed.map_err(|error| incomplete(format!("{place}: {error}")))?;
         Ok(Given { token: token.into(), portal, iam_refresh, customer })
     }
 

@@ -7,12 +7,18 @@ use crate::api::condition::{
     ACCESS_DENIED, CLOUD_REFUSED, CLOUD_UNREACHABLE, CREDENTIALS_REFUSED, QUOTA_EXCEEDED,
     RATE_LIMITED,
 };
+use crate::api::names::ABANDON_ANNOTATION;
 use crate::fault::{Class, Fault as _};
 use crate::vco;
 
-/// What somebody may do who has to be rid of an object while the cloud does not answer.
-pub const OR_ABANDON: &str = "if it never answers again, the annotation \
-     vco.infrastructure.cluster.x-k8s.io/abandon: \"true\" lets this go without asking it";
+/// Why a deletion does not go on, and what somebody may do who cannot wait for the cloud.
+#[must_use]
+pub fn or_abandon(message: &str) -> String {
+    format!(
+        "{message}; if it never answers again, the annotation {ABANDON_ANNOTATION}: \"true\" lets \
+         this go without asking it"
+    )
+}
 
 /// The reason of a condition for an answer of the cloud.
 #[must_use]

@@ -1,25 +1,10 @@
 //! A worker that is lost is replaced by Cluster API's health check, never by us.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::stage::{Stage, Wish};
 use crate::support::raw;
 use crate::support::together;
-
-fn health_check(stage: &Stage, cluster: &str) -> Value {
-    let silent = json!({"type": "Ready", "status": "Unknown", "timeoutSeconds": 5});
-    json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
-        "metadata": {"name": cluster, "namespace": stage.namespace},
-        "spec": {
-            "clusterName": cluster,
-            "selector": {"matchLabels": {
-                "cluster.x-k8s.io/deployment-name": format!("{cluster}-workers"),
-            }},
-            "checks": {"unhealthyNodeConditions": [silent]},
-        },
-    })
-}
 
 /// Deletes a machine as a person does in the portal.
 async fn delete_by_hand(stage: &Stage, vm_id: u64) {
@@ -43,7 +28,7 @@ async fn a_worker_that_was_deleted_by_hand_is_replaced_by_a_health_check() {
     }
     let stage = Stage::new("clusters-health").await;
     stage.apply("h", Wish::default());
-    stage.put(&[health_check(&stage, "h")]);
+    stage.check_health("h", &json!({"cluster.x-k8s.io/deployment-name": "h-workers"}));
     stage.is_available("h", 2).await;
 
     let control_plane = "cluster.x-k8s.io/control-plane";

@@ -183,25 +183,11 @@ async fn three_control_planes_with_etcd_inside_are_replaced_without_losing_quoru
     stage.nothing_left().await;
 }
 
-/// A check that takes control planes for lost whose Node is silent for 5 s.
-fn health_check(stage: &Stage, cluster: &str) -> Value {
-    let silent = json!({"type": "Ready", "status": "Unknown", "timeoutSeconds": 5});
-    json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
-        "metadata": {"name": cluster, "namespace": stage.namespace},
-        "spec": {
-            "clusterName": cluster,
-            "selector": {"matchLabels": {CONTROL_PLANE: ""}},
-            "checks": {"unhealthyNodeConditions": [silent]},
-        },
-    })
-}
-
 /// Crashes a control plane of three, and waits until another is in its place.
 async fn is_replaced_after_a_crash(test: &str, leads: bool) {
     let stage = Stage::full(test).await;
     stage.apply("r", Wish { control_planes: 3, workers: 0, ..Wish::default() });
-    stage.put(&[health_check(&stage, "r")]);
+    stage.check_health("r", &json!({CONTROL_PLANE: ""}));
     stage.is_available("r", 3).await;
     let (leader, its) = leader(&stage).unwrap();
     let (name, at) = if leads {

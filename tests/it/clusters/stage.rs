@@ -287,6 +287,20 @@ impl Stage {
         ]
     }
 
+    /// Has machines with these labels replaced whose Node is silent for 5 s.
+    pub fn check_health(&self, cluster: &str, labels: &Value) {
+        let silent = json!({"type": "Ready", "status": "Unknown", "timeoutSeconds": 5});
+        self.put(&[json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+            "metadata": {"name": cluster, "namespace": self.namespace},
+            "spec": {
+                "clusterName": cluster,
+                "selector": {"matchLabels": labels},
+                "checks": {"unhealthyNodeConditions": [silent]},
+            },
+        })]);
+    }
+
     /// Applies the manifest of a base cluster.
     pub fn apply(&self, cluster: &str, wish: Wish) {
         self.put(&self.keys(cluster));

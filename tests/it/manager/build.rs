@@ -1,10 +1,10 @@
 //! What a VM is made like, and what keeps it from being made.
 
 use capvco::sim::World;
-use capvco::sim::world::{Allowance, Image};
+use capvco::sim::world::Image;
 use serde_json::json;
 
-use super::stage::{AT, IMAGE, Stage, condition};
+use super::stage::{AT, IMAGE, Stage, condition, world_of_one_processor};
 
 /// Where an exchange of this kind stands in the journal.
 fn last(stage: &Stage, fits: impl Fn(&str, &str) -> bool) -> Option<usize> {
@@ -90,14 +90,7 @@ async fn what_keeps_a_vm_from_being_made_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_that_is_raised_lets_the_machine_come() {
-    let mut world = World::small();
-    world.allowances.push(Allowance {
-        customer_id: "acme_1".into(),
-        location: AT.into(),
-        max_cpu_capacity: 1,
-        ..Allowance::default()
-    });
-    let stage = Stage::new("manager-quota", world).await;
+    let stage = Stage::new("manager-quota", world_of_one_processor()).await;
     stage.cluster("c", json!({})).await;
     stage.provisioned("c").await;
     stage.machine("c", "c-1", true, json!({})).await;

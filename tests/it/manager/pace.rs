@@ -3,23 +3,15 @@
 use std::time::Duration;
 
 use capvco::sim::World;
-use capvco::sim::world::Allowance;
 use serde_json::json;
 
-use super::stage::{AT, Stage};
+use super::stage::{Stage, world_of_one_processor};
 
 const SHORT: &str = "--diagnostics-address= -vv --cloud-lag 3s";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_fails_rests_before_he_tries_again() {
-    let mut world = World::small();
-    world.allowances.push(Allowance {
-        customer_id: "acme_1".into(),
-        location: AT.into(),
-        max_cpu_capacity: 1,
-        ..Allowance::default()
-    });
-    let mut stage = Stage::idle("manager-rests-failing", world).await;
+    let mut stage = Stage::idle("manager-rests-failing", world_of_one_processor()).await;
     stage.start_with(SHORT);
     stage.cluster("c", json!({})).await;
     stage.provisioned("c").await;

@@ -6,6 +6,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use capvco::sim::world::Allowance;
 use capvco::sim::{Sim, World};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
@@ -23,6 +24,18 @@ pub const AT: &str = "be-mac-dc01-001";
 pub const IMAGE: u64 = 100;
 /// Longer than anything takes here.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A world in which the customer may have one processor, half of what a machine takes.
+pub fn world_of_one_processor() -> World {
+    let mut world = World::small();
+    world.allowances.push(Allowance {
+        customer_id: "acme_1".into(),
+        location: AT.into(),
+        max_cpu_capacity: 1,
+        ..Allowance::default()
+    });
+    world
+}
 
 /// Bootstrap data as Cluster API writes them, in short.
 pub const CLOUD_CONFIG: &str = "## template: jinja\n#cloud-config\n\

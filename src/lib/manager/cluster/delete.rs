@@ -14,8 +14,8 @@ use crate::api::condition::{
     CLUSTER_ID_TAKEN, DELETING, DELETION_BLOCKED, DELETION_RUNS, FOREIGN_THINGS_LEFT,
     INTERNAL_ERROR, NAME_TAKEN, READY, Said, WAITING_FOR_MACHINES,
 };
-use crate::api::contract::{annotation, label};
-use crate::api::names::{ABANDON_ANNOTATION, CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
+use crate::api::contract::{is_abandoned, label};
+use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
 use crate::api::{VCOCluster, VCOMachine};
 use crate::fault::{Class, Fault as _};
 use crate::id::{CloudspaceId, Location};
@@ -109,10 +109,10 @@ async fn failed(
 ) -> Result<Step, Error> {
     context.refused(tenant, &error);
     let (reason, message) = (words::reason(&error), words::of(&error));
-    if error.class() == Class::Auth || is_abandoned(cluster) {
+    if error.class() == Class::Auth || is_abandoned(&cluster.metadata) {
         return blocked(context, cluster, Some(id), reason, &message).await;
     }
-    let message = format!("{message}; {}", words::OR_ABANDON);
+    let message = words::or_abandon(&message);
     said(context, cluster, reason, message, Step::Waits).await?;
     Err(error.into())
 }
@@ -414,7 +414,7 @@ async fn blocked(
     reason: &'static str,
     message: &str,
 ) -> Result<Step, Error> {
-    if is_abandoned(cluster) {
+    if is_abandoned(&cluster.metadata) {
         let space = cluster.spec.cloudspace_id.clone();
         let space = space.or_else(|| id.map(|id| id.name(&cluster.name_any())));
         let prefix = id.map_or_else(|| "capvco-".to_owned(), |id| id.name(""));
@@ -428,11 +428,6 @@ async fn blocked(
     }
     let message = format!("{reason}: {message}");
     said(context, cluster, DELETION_BLOCKED, message, Step::After(LATER)).await
-}
-
-/// Whether somebody has given up that the cloud will ever answer.
-fn is_abandoned(cluster: &VCOCluster) -> bool {
-    annotation(&cluster.metadata, ABANDON_ANNOTATION) == Some("true")
 }
 
 /// Lets the Secret and then the cluster go.

@@ -135,7 +135,7 @@ fn original(context: &Context, copy: &VCOCluster, id: &ClusterId) -> Option<Arc<
 }
 
 /// What to do about a copy.
-fn is_a_copy(original: &VCOCluster) -> String {
+fn copied_from(original: &VCOCluster) -> String {
     format!(
         "its annotation {CLUSTER_ID_ANNOTATION} is that of VCOCluster {}/{}, so everything that \
          one has in the cloud would be this one's too: delete this copy (the cloud is left as it \
@@ -182,7 +182,7 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
         return Ok(Step::Settled);
     }
     if let Some(original) = id.as_ref().and_then(|id| original(context, cluster, id)) {
-        let said = not_ready(CLOUDSPACE_READY, CLUSTER_ID_TAKEN, is_a_copy(&original));
+        let said = not_ready(CLOUDSPACE_READY, CLUSTER_ID_TAKEN, copied_from(&original));
         say(context, cluster, said, None).await?;
         return Ok(Step::After(Duration::from_secs(30)));
     }

@@ -14,9 +14,9 @@ use crate::api::VCOMachine;
 use crate::api::condition::{
     DELETING, DELETION_BLOCKED, DELETION_RUNS, INTERNAL_ERROR, READY, Said,
 };
-use crate::api::contract::{annotation, label};
+use crate::api::contract::{is_abandoned, label};
 use crate::api::names::{
-    ABANDON_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MACHINE_FINALIZER, SITE_ANNOTATION,
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MACHINE_FINALIZER, SITE_ANNOTATION,
 };
 use crate::fault::{Class, Fault as _};
 use crate::manager::apply;
@@ -59,10 +59,10 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
         Err(Error::Cloud(error)) => {
             context.refused(&tenant, &error);
             let (reason, message) = (words::reason(&error), words::of(&error));
-            if error.class() == Class::Auth || is_abandoned(vco) {
+            if error.class() == Class::Auth || is_abandoned(&vco.metadata) {
                 return blocked(context, vco, Some(&site), reason, message).await;
             }
-            let message = format!("{message}; {}", words::OR_ABANDON);
+            let message = words::or_abandon(&message);
             let said = vec![
                 Said::so(DELETING, reason).with(message.clone()),
                 Said::not(READY, reason, message),
@@ -268,7 +268,7 @@ async fn blocked(
     reason: &'static str,
     message: String,
 ) -> Result<Course, Error> {
-    if is_abandoned(vco) {
+    if is_abandoned(&vco.metadata) {
         let id = vco.spec.provider_id.as_deref().unwrap_or("a VM that may have been made");
         let place =
             site.map_or_else(String::new, |at| format!(" in cloudspace {}", at.cloudspace_id));
@@ -285,11 +285,6 @@ async fn blocked(
         Said::not(READY, DELETION_BLOCKED, message),
     ];
     Ok((Step::After(Duration::from_secs(30)), said))
-}
-
-/// Whether somebody has given up that the cloud will ever answer.
-fn is_abandoned(vco: &VCOMachine) -> bool {
-    annotation(&vco.metadata, ABANDON_ANNOTATION) == Some("true")
 }
 
 /// Lets the machine go.

@@ -91,6 +91,15 @@ impl Bootstrap {
         Ok(Self { files, role, endpoint, port, token, registration })
     }
 
+    /// Whether kubeadm is told of an etcd that is not the machines' own.
+    pub(super) fn has_etcd_outside(&self) -> bool {
+        match &self.role {
+            Role::Init { cluster, .. } => !cluster["etcd"]["external"].is_null(),
+            // Who joins has a client's certificate for it among its files.
+            _ => self.files.iter().any(|file| file.path.ends_with("/apiserver-etcd-client.key")),
+        }
+    }
+
     /// The certificate of its cluster's authority, where it has it.
     pub(super) fn authority(&self) -> Option<&[u8]> {
         let file = self.files.iter().find(|file| file.path == KEYS[0]);

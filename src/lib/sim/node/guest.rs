@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
 
 use super::super::events::{Machine, VmAt, VmEvent};
 use super::bootstrap::{Bootstrap, Role};
@@ -17,9 +18,9 @@ use crate::clock::{Clock as _, System};
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
 /// A guest that has come up once. It comes up again without its user data.
-pub(super) struct Guest {
-    pub(super) told: Bootstrap,
-    pub(super) kubelet: Kubelet,
+struct Guest {
+    told: Bootstrap,
+    kubelet: Kubelet,
     /// What runs while it is up.
     body: Option<Body>,
     /// cloud-init does not try again, whatever the cluster does later.
@@ -28,7 +29,7 @@ pub(super) struct Guest {
 
 /// What runs while a guest is up; it ends when this is dropped.
 enum Body {
-    Quick(quick::Body),
+    Quick(JoinSet<()>),
     Full(full::Body),
 }
 
@@ -99,7 +100,7 @@ async fn first_boot(
     let provider_id = format!("vco://{}/{}", at.location, at.vm_id);
     let kubelet = Kubelet {
         control_plane: told.role != Role::Worker,
-        stacked: false,
+        stacked: quarters.networks.is_some() && !told.has_etcd_outside(),
         address: machine.private_ip.clone(),
         provider_id: told.registration.provider_id.clone().unwrap_or(provider_id),
         version: version(&image, &told.role).unwrap_or_default(),
@@ -129,14 +130,11 @@ async fn stop(quarters: &Quarters, at: &VmAt, guest: Option<&mut Guest>) {
     map(quarters, at, &guest.kubelet.address, guest.told.port, NOWHERE);
     match guest.body.take() {
         Some(Body::Full(body)) => body.end().await,
-        Some(Body::Quick(body)) => {
-            drop(body);
-            quick::off(quarters, at, &guest.told, &guest.kubelet).await;
-        }
-        None if quarters.networks.is_none() => {
-            quick::off(quarters, at, &guest.told, &guest.kubelet).await;
-        }
+        Some(Body::Quick(tasks)) => drop(tasks),
         None => {}
+    }
+    if quarters.networks.is_none() {
+        quick::off(quarters, at, &guest.told, &guest.kubelet).await;
     }
 }
 

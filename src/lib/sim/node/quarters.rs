@@ -165,7 +165,7 @@ impl Quarters {
     }
 
     /// A machine has come up, in the full flavour.
-    pub(super) fn is_up(&self, at: &VmAt, outside: Outside) {
+    pub(super) fn came_up(&self, at: &VmAt, outside: Outside) {
         lock(&self.up).insert(at.clone(), outside);
     }
 

@@ -34,18 +34,13 @@ impl StaticPods for AllRun {
     }
 }
 
-/// What goes on while a machine runs. Dropping it ends that.
-pub(super) struct Body {
-    _tasks: JoinSet<()>,
-}
-
-/// Boots a machine, for the first time or again.
+/// Boots a machine, for the first time or again. What it gives goes on while the machine runs.
 pub(super) async fn boot(
     quarters: &Quarters,
     at: &VmAt,
     told: &Bootstrap,
     kubelet: &Kubelet,
-) -> Result<Body, Dark> {
+) -> Result<JoinSet<()>, Dark> {
     if !matches!(told.role, Role::Init { .. }) {
         discover(quarters, told).await?;
     }
@@ -71,7 +66,7 @@ pub(super) async fn boot(
             let _ = kubelet::finish(&client, &name).await;
         }
     });
-    Ok(Body { _tasks: tasks })
+    Ok(tasks)
 }
 
 /// Waits until the cluster answers and knows the machine's token, as a joining machine does.

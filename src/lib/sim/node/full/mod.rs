@@ -134,8 +134,7 @@ pub(super) async fn boot(
     let root = quarters.path_of(at);
     let again = root.exists();
     let (body, front) = plug(quarters, networks, at, told, kubelet)?;
-    let kubelet = Kubelet { stacked: !has_etcd_outside(told), ..kubelet.clone() };
-    let mut boot = Boot { quarters, told, kubelet, root, body, front };
+    let mut boot = Boot { quarters, told, kubelet: kubelet.clone(), root, body, front };
     if again {
         boot.run_pods();
         boot.until_shown().await?;
@@ -189,7 +188,7 @@ fn plug(
     if kubelet.control_plane {
         map(quarters, at, &kubelet.address, port, front);
     }
-    quarters.is_up(at, body.outside());
+    quarters.came_up(at, body.outside());
     Ok((body, front))
 }
 
@@ -209,7 +208,11 @@ pub(super) async fn splice(
     loop {
         tokio::select! {
             client = listener.accept() => {
-                let Ok((mut client, _)) = client else { continue };
+                let Ok((mut client, _)) = client else {
+                    // Out of file descriptors, usually: give connections time to end.
+                    System::new().sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
                 let dialled = dial();
                 carried.spawn(async move {
                     // How it ends is for the two sides to see.
@@ -232,15 +235,12 @@ impl Boot<'_> {
     }
 
     async fn phase(&self, phase: &[&str]) -> Result<(), Dark> {
-        let (nsenter, args) = self.kubeadm();
+        let kubeadm = self.quarters.tools.kubeadm.display().to_string();
+        let (nsenter, args) = self.body.host.inside(&kubeadm);
         let mut command = Command::new(nsenter);
         command.args(args);
         let config = if matches!(self.told.role, Role::Init { .. }) { INIT } else { JOIN };
         kubeadm::run(command, &self.root, phase, config).await
-    }
-
-    fn kubeadm(&self) -> (PathBuf, Vec<String>) {
-        self.body.host.inside(&self.quarters.tools.kubeadm.display().to_string())
     }
 
     /// From now on what lies in the manifests runs.
@@ -339,15 +339,6 @@ impl Boot<'_> {
                 Ok(()) => return Ok(()),
             }
         }
-    }
-}
-
-/// Whether kubeadm is told of an etcd that is not the machines' own.
-fn has_etcd_outside(told: &Bootstrap) -> bool {
-    match &told.role {
-        Role::Init { cluster, .. } => !cluster["etcd"]["external"].is_null(),
-        // Who joins has a client's certificate for it among its files.
-        _ => told.files.iter().any(|file| file.path.ends_with("/apiserver-etcd-client.key")),
     }
 }
 
