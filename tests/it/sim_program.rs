@@ -81,6 +81,7 @@ async fn what_cannot_be_done_is_one_clear_error() {
         (&["cloud", "-fault", "@/nowhere/f"], 2, "/nowhere/f"),
         (&["cloud", "-world", "/nowhere/w"], 2, "/nowhere/w"),
         (&["cloud", "-locations", "a/b"], 2, "a/b"),
+        (&["cloud", "-nodes", "quick", "-node-tools", "/nowhere"], 3, "no folder /nowhere"),
         (&["image-server", "-name", "../x"], 2, "../x"),
         (&["image-server", "-dir", "/nowhere"], 2, "/nowhere"),
         (&[], 2, "Usage"),

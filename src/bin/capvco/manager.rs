@@ -24,11 +24,11 @@ pub struct ManagerArgs {
     kubeconfig: Option<PathBuf>,
 
     /// Work in this namespace only [default: in all]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
 
     /// Work only on objects whose label cluster.x-k8s.io/watch-filter has this value
-    #[arg(long, value_name = "VALUE")]
+    #[arg(long, value_name = "VALUE", value_parser = label_value)]
     watch_filter: Option<String>,
 
     /// Wait until no other manager holds the lease, and stop when it is lost
@@ -37,6 +37,7 @@ pub struct ManagerArgs {
 
     /// The lease's namespace
     #[arg(long, value_name = "NAME", default_value = "capvco-system", env = env::POD_NAMESPACE, hide_env_values = true)]
+    #[arg(value_parser = namespace)]
     leader_elect_namespace: String,
 
     /// For how long a lease that is not renewed keeps others out
@@ -70,8 +71,8 @@ pub struct ManagerArgs {
     sync_period: Duration,
 
     /// How many objects of a kind to work on at once in each location
-    #[arg(long, value_name = "N", default_value = "10")]
-    concurrency: usize,
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
 
     /// The portal, where a Secret does not name one
     #[arg(long, value_name = "URL", env = env::PORTAL_URL, hide_env_values = true)]
@@ -215,7 +216,7 @@ pub fn request(args: ManagerArgs) -> Result<Request, BadFlag> {
             .map(|address| Diagnostics { address, insecure: args.insecure_diagnostics }),
         sync_period: args.sync_period,
         cloud_lag: args.cloud_lag,
-        concurrency: args.concurrency,
+        concurrency: args.concurrency.into(),
         cloud: Cloud {
             portal: filled(args.portal_url),
             iam_refresh: filled(args.iam_refresh_url),
@@ -227,6 +228,30 @@ pub fn request(args: ManagerArgs) -> Result<Request, BadFlag> {
         },
         identity: manager::identity(env::host_name().as_deref()),
     })
+}
+
+/// A namespace's name (RFC 1123, a label); empty where a template filled in nothing.
+fn namespace(text: &str) -> Result<String, &'static str> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let good = text.len() <= 63 && text.chars().all(inner) && is_bounded(text);
+    let why = "a namespace's name has up to 63 small letters, digits and hyphens, and a letter or \
+               digit at both ends";
+    if good { Ok(text.to_owned()) } else { Err(why) }
+}
+
+/// A label's value.
+fn label_value(text: &str) -> Result<String, &'static str> {
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let good = text.len() <= 63 && text.chars().all(inner) && is_bounded(text);
+    let why = "a label's value has up to 63 letters, digits, `-`, `_` and `.`, and a letter or \
+               digit at both ends";
+    if good { Ok(text.to_owned()) } else { Err(why) }
+}
+
+/// Whether it begins and ends with a letter or digit.
+fn is_bounded(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric();
+    text.is_empty() || text.starts_with(plain) && text.ends_with(plain)
 }
 
 /// `host:port`, `:port` for all addresses, or empty.
@@ -245,6 +270,22 @@ fn address(flag: &'static str, text: &str) -> Result<Option<SocketAddr>, BadFlag
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn namespaces_and_labels_are_those_of_kubernetes() {
+        for good in ["", "a", "capvco-system", "0"] {
+            assert_eq!(namespace(good).as_deref(), Ok(good));
+        }
+        for bad in ["A", "-a", "a-", "a.b", "a b", "ä", &"a".repeat(64)] {
+            assert!(namespace(bad).is_err(), "{bad}");
+        }
+        for good in ["", "blue", "Blue_1.x-y"] {
+            assert_eq!(label_value(good).as_deref(), Ok(good));
+        }
+        for bad in ["a,b", "a=b", "_a", "a ", &"a".repeat(64)] {
+            assert!(label_value(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn addresses_are_those_of_other_managers() {

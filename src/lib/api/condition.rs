@@ -114,6 +114,8 @@ reasons! {
     CLOUDSPACE_DEPLOYED = "CloudspaceDeployed", "The network is there.", "Nothing.";
     NAME_TAKEN = "NameTaken", "Something that is not ours has the name that ours would get.",
         "Rename or remove it; names stay taken while a thing is in the recycle bin.";
+    PORT_TAKEN = "PortTaken", "Something that is not this cluster's listens already where its load balancer would.",
+        "Make another VCOCluster with another `spec.apiLoadBalancer.port`, or remove what the message names.";
     LOAD_BALANCER_CREATING = "LoadBalancerCreating", "The load balancer is being made.", "Wait.";
     LOAD_BALANCER_CONFIGURED = "LoadBalancerConfigured",
         "The load balancer is there, with the members that should be in it.", "Nothing.";

@@ -11,7 +11,7 @@ use kube::{Client, Resource};
 use super::cluster::memory as cluster;
 use super::doubt::{Doubt, Tried};
 use super::events::Events;
-use super::machine::memory::{self as machine, Groups, Images};
+use super::machine::memory::{self as machine, Groups};
 use super::memory::Memory;
 use super::metrics::Metrics;
 use super::queue::{Key, Queue};
@@ -60,14 +60,12 @@ pub struct Context {
     pub templates: Known<VCOMachineTemplate>,
     /// Credentials.
     pub tenants: Tenants,
-    /// Lists of VMs.
+    /// Lists of VMs and images.
     pub survey: Survey,
     /// What passes over machines have found out already.
     pub machine_facts: Memory<machine::Facts>,
     /// What passes over clusters have found out already.
     pub cluster_facts: Memory<cluster::Facts>,
-    /// The images of locations.
-    pub images: Images,
     /// The anti-affinity groups of cloudspaces.
     pub groups: Groups,
     /// What is to be looked at.
@@ -116,10 +114,9 @@ impl Context {
         Self {
             events: Events::new(client.clone(), request.identity.clone()),
             tenants: Tenants::new(request.cloud.clone(), Arc::clone(&clock), Arc::clone(&metrics)),
-            survey: Survey::new(Arc::clone(&clock)),
+            survey: Survey::new(&clock),
             machine_facts: Memory::default(),
             cluster_facts: Memory::default(),
-            images: Images::default(),
             groups: Groups::default(),
             queues: Queues {
                 clusters: queue(),

@@ -45,7 +45,7 @@ pub async fn work<C: Controller>(context: Arc<Context>, stop: CancellationToken)
     let begin = |lane: String, key: Key| {
         let (context, failures) = (&context, &failures);
         async move {
-            C::queue(context).begin(&key);
+            context.metrics.waited(C::NAME, C::queue(context).begin(&key));
             one::<C>(context, &key, failures).await;
             lane
         }
@@ -57,7 +57,8 @@ pub async fn work<C: Controller>(context: Arc<Context>, stop: CancellationToken)
             Some(lane) = under_way.next() => lanes.leave(lane),
             key = C::queue(&context).take() => lanes.enter(C::lane(&context, &key), key),
         };
-        context.metrics.depth(C::NAME, C::queue(&context).depth() + lanes.waiting());
+        let queue = C::queue(&context);
+        context.metrics.queue(C::NAME, queue.depth() + lanes.waiting(), queue.arrivals());
         if let Some((lane, key)) = next {
             under_way.push(begin(lane, key));
         }
@@ -162,6 +163,7 @@ async fn one<C: Controller>(context: &Arc<Context>, key: &Key, failures: &Failur
         }
         Err(error) => {
             let count = failures.failed(key);
+            context.metrics.retries(C::NAME);
             let wait = backoff::pause(error.class(), count, error.retry_after(), sample());
             tracing::warn!(
                 error = chain(&error),

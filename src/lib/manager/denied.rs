@@ -1,16 +1,21 @@
-//! What the cloud does not let a tenant do: his calls that it refused last.
+//! What the cloud does not let a tenant do: his calls that it refused last; and whether it answers
+//! him at all.
 //!
 //! It is known from the calls of machines, too, and shown on the clusters that use the
 //! credentials.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::metrics::Metrics;
 use super::words;
 use crate::fault::{Class, Fault as _};
-use crate::vco::{self, Outcome, Watch};
+use crate::vco::{self, Kind, Outcome, Watch};
+
+/// After so many exchanges in a row without an answer a cloud is silent: one may get lost.
+const SILENT: u32 = 2;
 
 /// Why a call was refused: a condition's reason and message.
 pub type Why = (&'static str, String);
@@ -20,13 +25,15 @@ pub type Why = (&'static str, String);
 pub struct Denied {
     metrics: Arc<Metrics>,
     calls: Mutex<BTreeMap<&'static str, Why>>,
+    /// Exchanges in a row that got no answer.
+    unanswered: AtomicU32,
 }
 
 impl Denied {
     /// Nothing was refused yet; every call is counted.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { metrics, calls: Mutex::default() })
+        Arc::new(Self { metrics, calls: Mutex::default(), unanswered: AtomicU32::new(0) })
     }
 
     fn calls(&self) -> MutexGuard<'_, BTreeMap<&'static str, Why>> {
@@ -49,6 +56,12 @@ impl Denied {
         self.calls().values().next().cloned()
     }
 
+    /// Whether the cloud answered none of the last calls, or answered that it cannot just now.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) >= SILENT
+    }
+
     /// The credentials are others now.
     pub fn forget(&self) {
         self.calls().clear();
@@ -61,13 +74,43 @@ impl Watch for Denied {
         if matches!(outcome, Outcome::Status(200..=299)) {
             self.calls().remove(operation);
         }
+        if is_no_answer(outcome) {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.unanswered.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether nobody answered, or only what stands before those who could.
+fn is_no_answer(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Status(status) => matches!(status, 502..=504),
+        Outcome::Failed(kind) => {
+            matches!(kind, Kind::Name | Kind::Connect | Kind::Tls | Kind::Timeout | Kind::Lost)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vco::Kind;
+
+    #[test]
+    fn a_cloud_is_silent_until_it_answers() {
+        let denied = Denied::new(Metrics::new());
+        let hears = |outcome| {
+            denied.called("list VMs", outcome, Duration::ZERO, Duration::ZERO);
+            denied.is_silent()
+        };
+        let (lost, busy) = (Outcome::Failed(Kind::Timeout), Outcome::Status(503));
+        assert!(!hears(lost), "one reply may get lost");
+        assert!(hears(busy) && hears(lost));
+        for answer in [Outcome::Status(200), Outcome::Status(403), Outcome::Status(500)] {
+            assert!(!hears(answer), "{answer}");
+            assert!(!hears(lost) && hears(busy));
+        }
+    }
 
     #[test]
     fn a_call_is_refused_until_it_is_let_in() {

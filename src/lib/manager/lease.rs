@@ -15,6 +15,7 @@ use kube::api::{Api, PostParams};
 
 use super::error::Error;
 use crate::clock::Clock;
+use crate::fault::chain;
 
 /// The times of the election; `duration` > `renew_deadline` > `retry_period`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,10 @@ impl Candidate {
             match self.attempt().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, lease = self.name, "cannot take the lease"),
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::warn!(error, lease = self.name, "cannot take the lease");
+                }
             }
             self.clock.sleep(self.times.retry_period).await;
         }
@@ -109,7 +113,10 @@ impl Candidate {
             match outcome {
                 Ok(true) => renewed = begun,
                 Ok(false) => return Error::LeaseLost(self.name.clone()),
-                Err(error) => tracing::warn!(%error, lease = self.name, "cannot renew the lease"),
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::warn!(error, lease = self.name, "cannot renew the lease");
+                }
             }
         }
     }
@@ -128,7 +135,7 @@ impl Candidate {
             self.replace(&lease).await.map(|_| ())
         };
         if let Err(error) = released.await {
-            tracing::warn!(%error, lease = self.name, "cannot give the lease up");
+            tracing::warn!(error = chain(&error), lease = self.name, "cannot give the lease up");
         }
     }
 

@@ -36,6 +36,13 @@ struct Named {
     name: &'static str,
 }
 
+/// Which request to the API server and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    code: String,
+    method: String,
+}
+
 /// Which call and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Call {
@@ -66,6 +73,11 @@ pub struct Metrics {
     times: Family<Of, Histogram>,
     active: Family<Of, Gauge>,
     depth: Family<Named, Gauge>,
+    adds: Family<Named, Counter>,
+    waiting: Family<Named, Histogram>,
+    working: Family<Named, Histogram>,
+    retries: Family<Named, Counter>,
+    api_requests: Family<Request, Counter>,
     leader: Gauge,
     requests: Family<Call, Counter>,
     durations: Family<Operation, Histogram>,
@@ -91,6 +103,11 @@ impl Metrics {
             times: Family::new_with_constructor(seconds),
             active: Family::default(),
             depth: Family::default(),
+            adds: Family::default(),
+            waiting: Family::new_with_constructor(seconds),
+            working: Family::new_with_constructor(seconds),
+            retries: Family::default(),
+            api_requests: Family::default(),
             leader: Gauge::default(),
             requests: Family::default(),
             durations: Family::new_with_constructor(seconds),
@@ -111,7 +128,29 @@ impl Metrics {
         runtime.register("reconcile_panics", "Passes that panicked", self.panics.clone());
         runtime.register("reconcile_time_seconds", "How long a pass takes", self.times.clone());
         runtime.register("active_workers", "Passes at this moment", self.active.clone());
-        registry.register("workqueue_depth", "Objects that are due and wait", self.depth.clone());
+        let queue = registry.sub_registry_with_prefix("workqueue");
+        queue.register("depth", "Objects that are due and wait", self.depth.clone());
+        queue.register("adds", "Objects that were added", self.adds.clone());
+        queue.register(
+            "queue_duration_seconds",
+            "How long an object that is due waits",
+            self.waiting.clone(),
+        );
+        queue.register(
+            "work_duration_seconds",
+            "How long an object is worked on",
+            self.working.clone(),
+        );
+        queue.register(
+            "retries",
+            "Objects that come again because a pass failed",
+            self.retries.clone(),
+        );
+        registry.register(
+            "rest_client_requests",
+            "Requests to the API server by outcome",
+            self.api_requests.clone(),
+        );
         registry.register(
             "leader_election_master_status",
             "Whether this manager holds the lease",
@@ -151,6 +190,7 @@ impl Metrics {
             self.errors.get_or_create(&Of { controller }).inc();
         }
         self.times.get_or_create(&Of { controller }).observe(took.as_secs_f64());
+        self.working.get_or_create(&Named { name: controller }).observe(took.as_secs_f64());
         self.active.get_or_create(&Of { controller }).dec();
     }
 
@@ -159,9 +199,28 @@ impl Metrics {
         self.panics.get_or_create(&Of { controller }).inc();
     }
 
-    /// How many objects wait.
-    pub fn depth(&self, name: &'static str, depth: usize) {
+    /// How many objects wait, and how many were ever added.
+    pub fn queue(&self, name: &'static str, depth: usize, arrivals: u64) {
         self.depth.get_or_create(&Named { name }).set(i64::try_from(depth).unwrap_or(i64::MAX));
+        let adds = self.adds.get_or_create(&Named { name });
+        adds.inc_by(arrivals.saturating_sub(adds.get()));
+    }
+
+    /// An object has waited so long since it was due.
+    pub fn waited(&self, name: &'static str, waited: Duration) {
+        self.waiting.get_or_create(&Named { name }).observe(waited.as_secs_f64());
+    }
+
+    /// A pass has failed, and its object comes again.
+    pub fn retries(&self, name: &'static str) {
+        self.retries.get_or_create(&Named { name }).inc();
+    }
+
+    /// The API server answered a request with this status, or not at all.
+    pub fn requested(&self, method: &str, status: Option<u16>) {
+        // The word is client-go's.
+        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.to_string());
+        self.api_requests.get_or_create(&Request { code, method: method.to_owned() }).inc();
     }
 
     /// Whether this manager holds the lease.
@@ -209,7 +268,10 @@ pub fn sample() -> String {
     metrics.begun("vcomachine");
     metrics.ended("vcomachine", None, Duration::ZERO);
     metrics.panicked("vcomachine");
-    metrics.depth("vcomachine", 0);
+    metrics.queue("vcomachine", 0, 1);
+    metrics.waited("vcomachine", Duration::ZERO);
+    metrics.retries("vcomachine");
+    metrics.requested("GET", Some(200));
     metrics.called("create the VM", Outcome::Status(200), Duration::ZERO, Duration::ZERO);
     metrics.expires("namespace", "name", 0.0);
     metrics.text()
@@ -234,7 +296,12 @@ mod tests {
         metrics.ended("vcomachine", Some(Step::Settled), Duration::from_millis(3));
         metrics.begun("vcomachine");
         metrics.ended("vcomachine", None, Duration::ZERO);
-        metrics.depth("vcomachine", 4);
+        metrics.queue("vcomachine", 3, 6);
+        metrics.queue("vcomachine", 4, 9);
+        metrics.waited("vcomachine", Duration::from_secs(1));
+        metrics.retries("vcomachine");
+        metrics.requested("PATCH", Some(409));
+        metrics.requested("GET", None);
         metrics.called(
             "create the VM",
             Outcome::Status(503),
@@ -249,6 +316,12 @@ mod tests {
             r#"controller_runtime_active_workers{controller="vcomachine"} 0"#,
             r#"controller_runtime_reconcile_time_seconds_count{controller="vcomachine"} 2"#,
             r#"workqueue_depth{name="vcomachine"} 4"#,
+            r#"workqueue_adds_total{name="vcomachine"} 9"#,
+            r#"workqueue_queue_duration_seconds_count{name="vcomachine"} 1"#,
+            r#"workqueue_work_duration_seconds_count{name="vcomachine"} 2"#,
+            r#"workqueue_retries_total{name="vcomachine"} 1"#,
+            r#"rest_client_requests_total{code="409",method="PATCH"} 1"#,
+            r#"rest_client_requests_total{code="<error>",method="GET"} 1"#,
             r#"capvco_vco_requests_total{operation="create the VM",status="503"} 1"#,
         ] {
             assert!(text.contains(line), "{line}\n{text}");

@@ -18,6 +18,7 @@ mod backoff;
 mod cluster;
 mod context;
 mod controller;
+mod counted;
 mod denied;
 mod door;
 mod doubt;
@@ -68,6 +69,7 @@ use cluster::Clusters;
 use cluster::backup::Backups;
 use context::{Context, Stores};
 use controller::work;
+use counted::Counting;
 use door::Secure;
 use http::Health;
 use lease::Candidate;
@@ -119,11 +121,13 @@ pub async fn run(
     logs: Arc<dyn Loudness>,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
+    request.cloud.check(&clock)?;
     let config = access(&request).await?;
-    // Whoever holds the Lease does not wait in one line with those who work.
-    let lease_client = client(config.clone(), 1)?;
-    let client = client(config, REQUESTS)?;
+    tracing::info!(server = %config.cluster_url, "the API server");
     let (health, metrics) = (Arc::new(Health::default()), Metrics::new());
+    // Whoever holds the Lease does not wait in one line with those who work.
+    let lease_client = client(config.clone(), 1, &metrics)?;
+    let client = client(config, REQUESTS, &metrics)?;
     let mut servers = JoinSet::new();
     if let Some(address) = request.health {
         let routes = http::health(Arc::clone(&health));
@@ -251,10 +255,11 @@ async fn access(request: &Request) -> Result<kube::Config, Error> {
 }
 
 /// A client with so many requests at once; a watch that has begun is none of them.
-fn client(config: kube::Config, at_once: usize) -> Result<Client, Error> {
+fn client(config: kube::Config, at_once: usize, metrics: &Arc<Metrics>) -> Result<Client, Error> {
     let builder = ClientBuilder::try_from(config);
     let builder = builder.map_err(setup("make a client of the API server"))?;
-    Ok(builder.with_layer(&ConcurrencyLimitLayer::new(at_once)).build())
+    let limit = ConcurrencyLimitLayer::new(at_once);
+    Ok(builder.with_layer(&limit).with_layer(&Counting(Arc::clone(metrics))).build())
 }
 
 fn stores() -> (Stores, Writers) {

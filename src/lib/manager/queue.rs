@@ -3,7 +3,7 @@
 //! An object is in the queue at most once, and is never worked on twice at the same time. What is
 //! added while it is being worked on comes again afterwards, so that no change goes unseen.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,7 +47,9 @@ struct State {
     /// By time and order of arrival.
     due: BTreeMap<(Duration, u64), Key>,
     at: HashMap<Key, (Duration, u64)>,
-    running: HashSet<Key>,
+    /// Who is worked on, and since when it was due.
+    running: HashMap<Key, Duration>,
+    /// How often something was added that was not there yet, or was to come later.
     arrivals: u64,
 }
 
@@ -69,11 +71,11 @@ impl State {
     fn next(&mut self, now: Duration) -> Result<Key, Option<Duration>> {
         let found = self.due.iter().take_while(|((at, _), _)| *at <= now);
         let found = found.map(|(place, key)| (*place, key.clone()));
-        let found = found.into_iter().find(|(_, key)| !self.running.contains(key));
+        let found = found.into_iter().find(|(_, key)| !self.running.contains_key(key));
         if let Some((place, key)) = found {
             self.due.remove(&place);
             self.at.remove(&key);
-            self.running.insert(key.clone());
+            self.running.insert(key.clone(), place.0);
             return Ok(key);
         }
         let later = self.due.keys().map(|(at, _)| *at).find(|at| *at > now);
@@ -132,8 +134,8 @@ impl Queue {
     }
 
     /// The work on an object that was taken begins only now: what was added meanwhile is part of
-    /// it.
-    pub fn begin(&self, key: &Key) {
+    /// it. Returns how long the object has waited since it was due.
+    pub fn begin(&self, key: &Key) -> Duration {
         let now = self.clock.elapsed();
         let mut state = self.state();
         if let Some(&place) = state.at.get(key)
@@ -142,12 +144,19 @@ impl Queue {
             state.due.remove(&place);
             state.at.remove(key);
         }
+        state.running.get(key).map_or(Duration::ZERO, |due| now.saturating_sub(*due))
     }
 
     /// The object is no longer worked on; what was added meanwhile comes now.
     pub fn done(&self, key: &Key) {
         self.state().running.remove(key);
         self.changed.notify_one();
+    }
+
+    /// How many objects were added in all, each once until it is taken.
+    #[must_use]
+    pub fn arrivals(&self) -> u64 {
+        self.state().arrivals
     }
 
     /// How many objects are due and wait for somebody.
@@ -215,11 +224,12 @@ mod tests {
 
     #[tokio::test]
     async fn what_came_before_the_work_began_is_part_of_it() {
-        let (_, queue) = queue();
+        let (clock, queue) = queue();
         queue.add(key("a"));
         assert_eq!(ready(&queue).await, Some(key("a")));
+        clock.advance(Duration::from_secs(2));
         queue.add(key("a"));
-        queue.begin(&key("a"));
+        assert_eq!(queue.begin(&key("a")), Duration::from_secs(2), "it was due since then");
         queue.done(&key("a"));
         assert_eq!((ready(&queue).await, queue.depth()), (None, 0));
         // What is due later stays.

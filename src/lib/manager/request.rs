@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::error::Error;
 use super::lease::Times;
-use crate::vco::{Config, RateLimit};
+use crate::clock::Clock;
+use crate::vco::{Client, Config, RateLimit, TokenSource};
 
 /// How the cloud is reached where a Secret does not say it, and how patient to be with it.
 #[derive(Debug, Clone)]
@@ -27,6 +30,18 @@ pub struct Cloud {
 }
 
 impl Cloud {
+    /// Whether a client can be made of these settings: what is wrong with them is told at the
+    /// start, and not by every cluster.
+    pub(super) fn check(&self, clock: &Arc<dyn Clock>) -> Result<(), Error> {
+        // Where the portal is may be said by Secrets only.
+        let portal = self.portal.clone().unwrap_or_else(|| "https://localhost".to_owned());
+        let mut config = Config::new(portal, TokenSource::Inline("none".to_owned().into()));
+        config.iam_refresh.clone_from(&self.iam_refresh);
+        self.shape(&mut config);
+        Client::new(config, Arc::clone(clock))?;
+        Ok(())
+    }
+
     /// Gives a client's configuration these settings.
     pub(super) fn shape(&self, config: &mut Config) {
         config.ca_file.clone_from(&self.ca_file);

@@ -14,6 +14,8 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::queue::Key;
+use crate::api::names::GROUP;
+use crate::fault::chain;
 
 /// A kind as we read it.
 pub trait Seen:
@@ -136,9 +138,40 @@ pub async fn follow<K: Seen + 'static>(
                     Event::Init | Event::InitDone => {}
                 }
             }
-            // It goes on by itself, with back-off.
-            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
+            Err(error) => interrupted::<K>(&error),
         }
+    }
+}
+
+/// It goes on by itself, with back-off; somebody may have to do something first.
+fn interrupted<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
+    let what = format!("{}.{}", K::plural(&()), K::group(&()));
+    let error = trouble(&what, error);
+    tracing::warn!(kind = %K::kind(&()), error, "what there is of a kind cannot be followed");
+}
+
+/// What is wrong, and what to do about it where that is known.
+fn trouble(kind: &str, error: &watcher::Error) -> String {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return format!("{}; it is tried again", chain(error));
+    };
+    let said = &status.message;
+    match status.code {
+        404 if kind.ends_with(GROUP) => format!(
+            "the API server knows no {kind}: install this provider's CustomResourceDefinitions, \
+             which `capvco release crds` prints"
+        ),
+        404 => format!(
+            "the API server knows no {kind} of the version that we read: install Cluster API, as \
+             `clusterctl init` does"
+        ),
+        401 => format!("the API server does not take our credentials: {said}"),
+        403 => format!("the API server does not let us list and watch {kind}: {said}"),
+        _ => format!("{said}; it is tried again"),
     }
 }
 
@@ -157,7 +190,30 @@ pub async fn follow_names<K: Seen + 'static>(
             Ok(Event::Delete(object)) => tell(&object, Heard::Gone),
             Ok(Event::InitApply(object)) => tell(&object, Heard::Listed),
             Ok(Event::Init | Event::InitDone) => {}
-            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "the watch was interrupted"),
+            Err(error) => interrupted::<K>(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_watch_lacks_is_named_with_what_to_do() {
+        let status = |code, message: &str| {
+            let status = kube::core::Status::failure(message, "").with_code(code);
+            watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+        };
+        for (kind, code, words) in [
+            ("vcoclusters.infrastructure.cluster.x-k8s.io", 404, "`capvco release crds`"),
+            ("machines.cluster.x-k8s.io", 404, "`clusterctl init`"),
+            ("machines.cluster.x-k8s.io", 403, "does not let us list and watch machines"),
+            ("machines.cluster.x-k8s.io", 401, "does not take our credentials: why"),
+            ("machines.cluster.x-k8s.io", 503, "why; it is tried again"),
+        ] {
+            let said = trouble(kind, &status(code, "why"));
+            assert!(said.contains(words), "{kind} {code}: {said}");
         }
     }
 }

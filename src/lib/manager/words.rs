@@ -20,6 +20,9 @@ pub fn or_abandon(message: &str) -> String {
     )
 }
 
+/// What is said of a cloud that is not asked any more.
+pub const SILENT: &str = "the cloud answered none of the last calls";
+
 /// The reason of a condition for an answer of the cloud.
 #[must_use]
 pub fn reason(error: &vco::Error) -> &'static str {
@@ -39,10 +42,13 @@ pub fn of(error: &vco::Error) -> String {
     let what = match (error.status(), error.message()) {
         (Some(status), Some(message)) => format!("{status}: {}", one_line(message)),
         (Some(status), None) => status.to_string(),
-        (None, Some(message)) => one_line(message),
-        (None, None) => format!("{:?}", error.kind()),
+        (None, _) => one_line(&error.happened()),
     };
-    format!("cannot {} ({}): {what}", error.operation(), error.target())
+    let about = match error.target() {
+        "" => String::new(),
+        target => format!(" ({target})"),
+    };
+    format!("cannot {}{about}: {what}", error.operation())
 }
 
 /// Long texts and page breaks are for logs; numbers of a time or an id are for nobody.
@@ -62,6 +68,19 @@ fn is_an_id(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vco::Kind;
+
+    #[test]
+    fn a_cloud_out_of_reach_is_named() {
+        let place = Some("https://portal.example:443".to_owned());
+        let error = vco::Error::new("check the token", "", Kind::Connect).with_place(place);
+        assert_eq!(
+            of(&error.with_message("refused").after(3, std::time::Duration::from_secs(9))),
+            "cannot check the token: no connection to https://portal.example:443: refused"
+        );
+        let error = vco::Error::new("list VMs", "cloudspace c", Kind::Timeout);
+        assert_eq!(of(&error), "cannot list VMs (cloudspace c): no reply in time");
+    }
 
     #[test]
     fn what_differs_each_time_is_left_out() {

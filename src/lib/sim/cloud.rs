@@ -16,7 +16,6 @@ use axum::http::Response;
 use axum::http::request::Parts;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +38,7 @@ use super::operations::{Body as Declared, Op};
 use super::pace::Pace;
 use super::past::Pasts;
 use super::reply::{Payload, Reply};
+use super::scratch::Scratch;
 use super::script::{Fault, Kind, Script};
 use super::upload::Uploads;
 use super::wire::Peer;
@@ -72,7 +72,7 @@ pub(super) struct Cloud {
     pub(super) pace: Pace,
     pub(super) importer: Importer,
     pub(super) stores: Stores,
-    spool: TempDir,
+    spool: Scratch,
     pub(super) stop: CancellationToken,
     imported: Notify,
     begun: Notify,
@@ -86,10 +86,7 @@ impl Cloud {
         addr: SocketAddr,
         stop: CancellationToken,
     ) -> Result<Self, Error> {
-        let spool = tempfile::Builder::new().prefix("capvco-sim-").tempdir();
-        let what = "make a directory below";
-        let path = tempfile::env::temp_dir();
-        let spool = spool.map_err(|source| Error::File { what, path, source })?;
+        let spool = Scratch::new("capvco-sim-")?;
         let mut world = world;
         world.complete(addr.port());
         let importer = Importer::new()?;

@@ -48,6 +48,7 @@ mod process;
 pub mod qcow2;
 mod reply;
 pub mod rules;
+mod scratch;
 pub mod script;
 pub mod source;
 mod upload;

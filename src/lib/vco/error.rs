@@ -1,6 +1,7 @@
 //! One error type: which call, about what, what went wrong, after how many tries.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::hint;
@@ -46,11 +47,12 @@ pub enum Kind {
 /// A failed call of the cloud's API.
 ///
 /// `Display` is one sentence with operation, target, what happened and, where there was more
-/// than one try, how many and for how long. It never holds a secret.
-#[derive(Debug)]
+/// than one try, how many and for how long. It never holds a secret. Several who wait for one call
+/// share its error.
+#[derive(Debug, Clone)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Inner {
     operation: &'static str,
     target: String,
@@ -63,7 +65,7 @@ struct Inner {
     outcome_unknown: bool,
     place: Option<String>,
     advice: Option<String>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -103,7 +105,7 @@ impl Error {
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -199,6 +201,17 @@ impl Error {
         self.0.spent
     }
 
+    /// What happened, in words that are the same from try to try: where nobody was reached, and
+    /// what the cloud or the connection said.
+    #[must_use]
+    pub fn happened(&self) -> String {
+        match (what(self.kind(), self.0.place.as_deref()), self.message()) {
+            (Some(what), Some(message)) => format!("{what}: {message}"),
+            (Some(what), None) => what,
+            (None, message) => message.unwrap_or("no reason known").to_owned(),
+        }
+    }
+
     /// The write may or may not have happened: look before repeating it.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
@@ -208,19 +221,13 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { operation, target, kind, message, errorcode, place, tries, spent, .. } =
-            &*self.0;
+        let Inner { operation, target, kind, errorcode, tries, spent, .. } = &*self.0;
         write!(f, "cannot {operation}")?;
         if !target.is_empty() {
             let (open, close) = if *kind == Kind::Setting { (" ", "") } else { (" (", ")") };
             write!(f, "{open}{target}{close}")?;
         }
-        f.write_str(": ")?;
-        match (what(*kind, place.as_deref()), message) {
-            (Some(what), Some(message)) => write!(f, "{what}: {message}")?,
-            (Some(what), None) => f.write_str(&what)?,
-            (None, message) => f.write_str(message.as_deref().unwrap_or("no reason known"))?,
-        }
+        write!(f, ": {}", self.happened())?;
         if let Some(code) = errorcode {
             write!(f, " [errorcode {code}]")?;
         }

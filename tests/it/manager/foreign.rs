@@ -46,6 +46,49 @@ async fn a_vm_of_somebody_elses_that_has_the_name_is_not_taken_nor_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_somebody_elses_listens_nothing_is_made() {
+    let mut stage = Stage::new("manager-port-taken", inhabited(AT, IMAGE)).await;
+    let before = theirs(&stage.sim, AT);
+    let adopt = json!({"cloudspace": {"adopt": {"name": THEIRS}}});
+    stage.cluster("c", adopt.clone()).await;
+    stage.provisioned("c").await;
+    stage.cluster("d", adopt).await;
+    let what = ("APILoadBalancerReady", "False", "PortTaken");
+    let said = stage.until_said("VCOCluster", "d", what).await;
+    assert!(said["status"]["conditions"].to_string().contains("has port 6443 already"));
+    assert_eq!(stage.calls("createLoadBalancer"), 1, "the cloud was not asked for a second one");
+    stage.delete("VCOCluster", "c").await;
+    stage.until_gone("VCOCluster", "c").await;
+    // It would be looked at again in a minute.
+    stage.kill();
+    stage.start();
+    stage.provisioned("d").await;
+    stage.all_gone("d", &[]).await;
+    assert_eq!(theirs(&stage.sim, AT), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_whose_mark_somebody_took_away_is_left_alone_and_told_of() {
+    let stage = Stage::new("manager-unmarked", inhabited(AT, IMAGE)).await;
+    let space = their_space(&stage.sim);
+    let vm = stage.small(json!({"cloudspace": {"adopt": {"id": space}}})).await;
+    stage.sim.world(|world| {
+        let vms = &mut world.cloudspace_mut(&space).unwrap().vms;
+        vms.iter_mut().find(|one| one.vm_id == vm).unwrap().description = "mine now".into();
+    });
+    stage.delete("VCOMachine", "c-1").await;
+    stage.until_gone("VCOMachine", "c-1").await;
+    assert!(stage.events("c-1").await.contains(&"LeftAlone".to_owned()));
+    let left = stage.sim.world(|world| world.cloudspace(&space).unwrap().vm(vm).cloned());
+    assert_eq!(left.unwrap().status, "RUNNING");
+    stage.sim.world(|world| {
+        world.cloudspace_mut(&space).unwrap().vms.retain(|one| one.vm_id != vm);
+        world.site(AT).disks.retain(|one| one.vm_id != vm);
+    });
+    stage.all_gone("c", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn clusters_of_one_name_never_meet() {
     let mut one = Stage::new("manager-one-name", World::small()).await;
     let mut other = one.beside();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Manager, Stage, is_provisioned};
 use crate::support::peers::port;
+use crate::support::program::capvco;
 
 const LEASE: &str = "capvco-manager";
 
@@ -49,6 +50,31 @@ async fn metrics(manager: &Running) -> String {
 
 fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn wrong_settings_are_told_before_anything_is_asked() {
+    for (flag, value, text) in [
+        ("--concurrency", "0", "1..=1000"),
+        ("--portal-url", "portal.example.com", "has no scheme"),
+        ("--portal-url", "http://portal.example.com", "a token travels over https only"),
+        ("--iam-refresh-url", "https://iam.example.com/?x", "holds a query"),
+        ("--ca-file", "/nowhere/ca.pem", "/nowhere/ca.pem"),
+        ("--namespace", "a_b", "small letters"),
+        ("--leader-elect-namespace", "Capvco", "small letters"),
+        ("--watch-filter", "a=b", "a label's value"),
+        ("--health-addr", "localhost:1", "ADDRESS:PORT"),
+        ("--kubeconfig", "/nowhere/kubeconfig", "/nowhere/kubeconfig"),
+    ] {
+        let manager = capvco().words("manager --kubeconfig /nowhere").arg(flag).arg(value);
+        let manager = if flag == "--kubeconfig" {
+            capvco().words("manager").arg(flag).arg(value)
+        } else {
+            manager
+        };
+        let done = manager.run().await.expect(2).says(text);
+        assert_eq!((done.out.as_str(), done.err.matches("error:").count()), ("", 1), "{flag}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,8 +11,8 @@ use super::plan::Space;
 use super::thing::Thing;
 use crate::api::cluster::Leftovers;
 use crate::api::condition::{
-    CLUSTER_ID_TAKEN, DELETING, DELETION_BLOCKED, DELETION_RUNS, FOREIGN_THINGS_LEFT,
-    INTERNAL_ERROR, NAME_TAKEN, READY, Said, WAITING_FOR_MACHINES,
+    CLOUD_UNREACHABLE, CLUSTER_ID_TAKEN, DELETING, DELETION_BLOCKED, DELETION_RUNS,
+    FOREIGN_THINGS_LEFT, INTERNAL_ERROR, NAME_TAKEN, READY, Said, WAITING_FOR_MACHINES,
 };
 use crate::api::contract::{is_abandoned, label};
 use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
@@ -73,6 +73,9 @@ pub async fn delete(context: &Context, cluster: &VCOCluster) -> Result<Step, Err
             return blocked(context, cluster, Some(&id), reason, &message).await;
         }
     };
+    if is_abandoned(&cluster.metadata) && tenant.denied.is_silent() {
+        return blocked(context, cluster, Some(&id), CLOUD_UNREACHABLE, words::SILENT).await;
+    }
     let course = match next(context, &tenant, cluster, &id).await {
         Err(Error::Cloud(error)) => return failed(context, &tenant, cluster, &id, error).await,
         other => other?,

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
 
-use super::plan::{SPACE, Seen, Space, wants_balancer};
+use super::plan::{SPACE, Seen, Space, address, port, wants_balancer};
 use crate::api::VCOCluster;
 use crate::fault::{Class, Fault as _};
-use crate::id::{CloudspaceId, DiskId, LoadBalancerId, Location};
+use crate::id::{CloudspaceId, DiskId, Location};
 use crate::manager::doubt::Doubt;
 use crate::manager::error::{Error, found};
 use crate::manager::mark::ClusterId;
-use crate::vco::{Cloudspace, Customer, Disk, LoadBalancer, NewCloudspace, ServerPool};
+use crate::vco::{
+    Cloudspace, Customer, Disk, ListedLoadBalancer, LoadBalancer, NewCloudspace, ServerPool,
+};
 
 /// Looks at everything that the next step depends on, and no more.
 pub async fn observe(
@@ -28,10 +30,13 @@ pub async fn observe(
     if seen.space == Space::None && doubt.of(SPACE).is_none() {
         seen.space = Space::Wanted(wanted(customer, cluster, &location, id).await?);
     }
-    let Space::Found(found) = &seen.space else { return Ok(seen) };
+    let Space::Found(found) = seen.space.clone() else { return Ok(seen) };
     let (Some(id), Some(_)) = (id, &cluster.spec.cloudspace_id) else { return Ok(seen) };
     if wants_balancer(cluster) {
-        (seen.pools, seen.balancers) = front(customer, cluster, &found.id, id).await?;
+        let others = front(customer, cluster, &found.id, id, &mut seen).await?;
+        if seen.balancers.is_empty() && !seen.pools.is_empty() {
+            seen.taken = taken(customer, cluster, &found, &others).await?;
+        }
     }
     if disks && super::status::provisioned(cluster) {
         seen.spare_disk = spare(&customer.disks(&location).await?, id);
@@ -39,14 +44,16 @@ pub async fn observe(
     Ok(seen)
 }
 
-/// The pools and load balancers of our name. First come those that are known to be in use, last
-/// come pools that nobody uses; what a load balancer of somebody else's uses is left out.
+/// Sees the pools and load balancers of our name, and returns the load balancers of others. First
+/// come those that are known to be in use, last come pools that nobody uses; what a load balancer
+/// of somebody else's uses is left out.
 async fn front(
     customer: &Customer,
     cluster: &VCOCluster,
     space: &CloudspaceId,
     id: &ClusterId,
-) -> Result<(Vec<ServerPool>, Vec<LoadBalancer>), Error> {
+    seen: &mut Seen,
+) -> Result<Vec<ListedLoadBalancer>, Error> {
     let mut pools = pools(customer, space, id).await?;
     let (mut balancers, others) = balancers(customer, space, id).await?;
     let known = cluster.status.as_ref().and_then(|status| status.network.as_ref());
@@ -60,14 +67,40 @@ async fn front(
     });
     if pools.len() > 1 {
         let mut theirs = Vec::new();
-        for other in others {
-            let detail = found(customer.load_balancer(space, &other).await)?;
+        for other in &others {
+            let detail = found(customer.load_balancer(space, &other.id).await)?;
             theirs.extend(detail.and_then(|detail| detail.pool));
         }
         let first = pools[0].id.clone();
         pools.retain(|pool| pool.id == first || !theirs.contains(&pool.id));
     }
-    Ok((pools, balancers))
+    (seen.pools, seen.balancers) = (pools, balancers);
+    Ok(others)
+}
+
+/// What of others' listens where our load balancer is to. The cloud may refuse a second one there,
+/// or take it and send connections to either (vco-api.md 7.3 says neither): so it is not asked to.
+async fn taken(
+    customer: &Customer,
+    cluster: &VCOCluster,
+    space: &Cloudspace,
+    others: &[ListedLoadBalancer],
+) -> Result<Option<String>, Error> {
+    let (port, host) = (u16::try_from(port(cluster)).ok(), address(cluster, space));
+    // Without an address it is all of the cloudspace's.
+    let is_there = |ip: &Option<String>| ip.is_none() || *ip == host;
+    for other in others {
+        let Some(detail) = found(customer.load_balancer(&space.id, &other.id).await)? else {
+            continue;
+        };
+        if detail.port == port && is_there(&detail.ip) {
+            let name = detail.name.unwrap_or_default();
+            return Ok(Some(format!("load balancer {} {name:?}", other.id)));
+        }
+    }
+    let forwards = customer.port_forwards(&space.id).await?;
+    let found = forwards.iter().find(|on| on.public_port == port && is_there(&on.public_ip));
+    Ok(found.map(|on| format!("port forward {}", on.id)))
 }
 
 /// A disk of ours that is there twice: of those with one mark, one is attached and this one is
@@ -172,18 +205,18 @@ async fn pools(
     Ok(pools)
 }
 
-/// The load balancers of our name, and the ids of all others.
+/// The load balancers of our name, and all others.
 async fn balancers(
     customer: &Customer,
     space: &CloudspaceId,
     id: &ClusterId,
-) -> Result<(Vec<LoadBalancer>, Vec<LoadBalancerId>), Error> {
+) -> Result<(Vec<LoadBalancer>, Vec<ListedLoadBalancer>), Error> {
     let (mut ours, mut others) = (Vec::new(), Vec::new());
     for listed in customer.load_balancers(space).await? {
         if listed.name.as_deref() == Some(&id.name("api")) {
             ours.extend(found(customer.load_balancer(space, &listed.id).await)?);
         } else {
-            others.push(listed.id);
+            others.push(listed);
         }
     }
     Ok((ours, others))

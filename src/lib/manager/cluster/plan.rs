@@ -10,7 +10,7 @@ use crate::api::condition::{
     API_LOAD_BALANCER_READY, CLOUDSPACE_AMBIGUOUS, CLOUDSPACE_CREATING, CLOUDSPACE_DEPLOYED,
     CLOUDSPACE_NOT_FOUND, CLOUDSPACE_READY, CLOUDSPACE_UNUSABLE, CREDENTIALS_ACCEPTED,
     CREDENTIALS_VALID, IS_READY, LOAD_BALANCER_CONFIGURED, LOAD_BALANCER_CREATING,
-    LOAD_BALANCER_DISABLED, NO_EXTERNAL_ADDRESS, READY, Said, WAITING_FOR_ENDPOINT,
+    LOAD_BALANCER_DISABLED, NO_EXTERNAL_ADDRESS, PORT_TAKEN, READY, Said, WAITING_FOR_ENDPOINT,
 };
 use crate::id::{CloudspaceId, DiskId, HostId, LoadBalancerId, Location, ServerPoolId};
 use crate::manager::doubt::Doubt;
@@ -57,6 +57,8 @@ pub struct Seen {
     pub pools: Vec<ServerPool>,
     /// The load balancers of our name, the one that is known first.
     pub balancers: Vec<LoadBalancer>,
+    /// What of others' listens already where the load balancer of ours is to.
+    pub taken: Option<String>,
     /// A disk that is there twice, and of the two the one that nothing uses.
     pub spare_disk: Option<DiskId>,
     /// What is to change in the pool.
@@ -295,7 +297,11 @@ fn balancer<'a>(
         let wait = || Blocked::wait(API_LOAD_BALANCER_READY, WAITING_FOR_ENDPOINT, message, LATER);
         return if endpoint { Ok(None) } else { Err(wait()) };
     }
-    let Some(host) = address(cluster, &seen.space) else {
+    let found = match &seen.space {
+        Space::Found(found) => address(cluster, found),
+        _ => None,
+    };
+    let Some(host) = found else {
         let message = format!("cloudspace {space} has no external address");
         return Err(Blocked::wait(API_LOAD_BALANCER_READY, NO_EXTERNAL_ADDRESS, message, LATER));
     };
@@ -306,6 +312,13 @@ fn balancer<'a>(
     };
     if seen.balancers.is_empty() {
         look_for(BALANCER)?;
+        if let Some(taken) = &seen.taken {
+            let message = format!(
+                "{taken} of cloudspace {space}, which is not this cluster's, has port {} already",
+                port(cluster)
+            );
+            return Err(Blocked::wait(API_LOAD_BALANCER_READY, PORT_TAKEN, message, LATER));
+        }
         let new = new_balancer(cluster, id, &host, &pool.id);
         let action = Action::CreateBalancer(space.clone(), new);
         return Err(about(LOAD_BALANCER_CREATING, "the load balancer is being made", action));
@@ -357,13 +370,9 @@ pub fn port(cluster: &VCOCluster) -> i32 {
 
 /// The address that the load balancer listens on.
 #[must_use]
-pub fn address(cluster: &VCOCluster, space: &Space) -> Option<String> {
+pub fn address(cluster: &VCOCluster, space: &Cloudspace) -> Option<String> {
     let wanted = cluster.spec.api_load_balancer.as_ref();
-    let external = match space {
-        Space::Found(found) => found.external_ip.clone(),
-        _ => None,
-    };
-    wanted.and_then(|wanted| wanted.ip_address.clone()).or(external)
+    wanted.and_then(|wanted| wanted.ip_address.clone()).or_else(|| space.external_ip.clone())
 }
 
 fn new_balancer(
@@ -481,6 +490,16 @@ mod tests {
         }
         let none = Seen::default();
         assert_eq!(does(&none, &doubt(SPACE)), ("nothing", true));
+    }
+
+    #[test]
+    fn nothing_is_made_where_somebody_elses_listens() {
+        let taken = |balancers: &[&str]| {
+            let taken = Some("load balancer b9 others".to_owned());
+            does(&Seen { taken, ..seen(&["p1"], balancers) }, &doubt(""))
+        };
+        assert_eq!(taken(&[]), ("nothing", true));
+        assert_eq!(taken(&["b1"]), ("nothing", false), "ours is there");
     }
 
     #[test]

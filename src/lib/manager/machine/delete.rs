@@ -12,7 +12,7 @@ use super::gate::{Around, Site, is_control_plane, site_of, vm_of};
 use super::plan::private_ip;
 use crate::api::VCOMachine;
 use crate::api::condition::{
-    DELETING, DELETION_BLOCKED, DELETION_RUNS, INTERNAL_ERROR, READY, Said,
+    CLOUD_UNREACHABLE, DELETING, DELETION_BLOCKED, DELETION_RUNS, INTERNAL_ERROR, READY, Said,
 };
 use crate::api::contract::{is_abandoned, label};
 use crate::api::names::{
@@ -31,7 +31,7 @@ use crate::vco::{Vm, VmDetail, VmDisk};
 /// How long until what was begun is looked at again.
 const SOON: Duration = Duration::from_secs(3);
 /// How long the balancer is given to let a machine go before its VM is stopped.
-const PATIENCE: f64 = 60.0;
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What to say while it goes on.
 pub type Course = (Step, Vec<Said>);
@@ -55,6 +55,10 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
             return blocked(context, vco, Some(&site), reason, message).await;
         }
     };
+    if is_abandoned(&vco.metadata) && tenant.denied.is_silent() {
+        let message = words::SILENT.to_owned();
+        return blocked(context, vco, Some(&site), CLOUD_UNREACHABLE, message).await;
+    }
     match take_down(context, &tenant, around, &site, &cluster).await {
         Err(Error::Cloud(error)) => {
             context.refused(&tenant, &error);
@@ -94,8 +98,12 @@ async fn take_down(
             return end(context, tenant, around, site, (vm, &detail), cluster).await;
         }
         if named_by_id(vco, site, vm) {
-            let message = format!("VM {} is not marked as ours: it is left alone", vm.id);
-            tracing::warn!(object = vco.name_any(), message);
+            let note = format!(
+                "VM {} of cloudspace {} does not carry this machine's mark any more: it is left \
+                 alone, with its disks; delete it yourself if it is yours",
+                vm.id, site.cloudspace_id
+            );
+            context.events.warning(vco, "LeftAlone", "Delete", note).await;
         }
     }
     if vco.spec.data_disks.is_some() && disk_goes(tenant, vco, site, cluster).await? {
@@ -199,11 +207,13 @@ fn still_member(context: &Context, around: &Around, vm: &Vm) -> Option<String> {
     }
     let members = network.status.as_ref()?.network.as_ref()?.members.as_ref()?;
     let ip = private_ip(vm)?;
-    let since = around.vco.metadata.deletion_timestamp.as_ref()?.0.as_second();
-    #[expect(clippy::cast_precision_loss, reason = "seconds of this century")]
-    let waited = context.clock.unix() - since as f64;
-    let waits = members.len() > 1 && members.iter().any(|on| on == ip) && waited < PATIENCE;
-    waits.then(|| format!("VM {} is still in the pool before the API", vm.id))
+    let (uid, now) = (around.vco.uid().unwrap_or_default(), context.clock.elapsed());
+    // On our own clock: the API server's may be another.
+    context.machine_facts.note(&uid, |facts| facts.leaves = facts.leaves.or(Some(now)));
+    let since = context.machine_facts.of(&uid).leaves.unwrap_or(now);
+    let is_member = members.len() > 1 && members.iter().any(|on| on == ip);
+    (is_member && now.saturating_sub(since) < PATIENCE)
+        .then(|| format!("VM {} is still in the pool before the API", vm.id))
 }
 
 /// Whether another machine of the control plane stays.

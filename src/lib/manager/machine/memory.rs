@@ -1,13 +1,12 @@
 //! What passes over machines find out, and what several of them share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::id::{CloudspaceId, Location};
+use crate::id::CloudspaceId;
 use crate::manager::doubt::Tried;
 use crate::manager::memory::Deeds;
-use crate::vco::Image;
 
 /// What is known of one machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,31 +19,8 @@ pub struct Facts {
     pub tried: Tried,
     /// What was done last.
     pub deeds: Deeds,
-}
-
-/// The images of locations, as they were seen a while ago.
-#[derive(Debug, Default)]
-pub struct Images {
-    seen: Mutex<HashMap<(u64, Location), Sight>>,
-}
-
-/// When images were seen, and which.
-type Sight = (Duration, Arc<Vec<Image>>);
-
-impl Images {
-    /// The images of a location as they were seen since `oldest`.
-    #[must_use]
-    pub fn since(&self, oldest: Duration, tenant: u64, at: &Location) -> Option<Arc<Vec<Image>>> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (when, images) = seen.get(&(tenant, at.clone()))?;
-        (*when >= oldest).then(|| Arc::clone(images))
-    }
-
-    /// Keeps a location's images.
-    pub fn keep(&self, tenant: u64, at: &Location, when: Duration, images: Arc<Vec<Image>>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert((tenant, at.clone()), (when, images));
-    }
+    /// When it was first seen going while it was in the pool before the API.
+    pub leaves: Option<Duration>,
 }
 
 /// What is known of an anti-affinity group.

@@ -1,6 +1,5 @@
 //! Looks: at the cloud, and at the bootstrap data. Changes nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -220,16 +219,7 @@ async fn image(
     around: &Around,
     site: &Site,
 ) -> Result<Result<ImageId, Miss>, Error> {
-    let now = context.clock.elapsed();
-    let oldest = now.saturating_sub(SETTLED);
-    let known = context.images.since(oldest, tenant.number, &site.location);
-    let images = if let Some(images) = known {
-        images
-    } else {
-        let images = Arc::new(tenant.customer.images(&site.location).await?);
-        context.images.keep(tenant.number, &site.location, now, Arc::clone(&images));
-        images
-    };
+    let images = context.survey.images(tenant, &site.location, SETTLED).await?;
     Ok(choose(around, site, &images))
 }
 

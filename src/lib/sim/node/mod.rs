@@ -42,6 +42,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -54,6 +55,12 @@ pub use etcd::Etcd;
 use full::network::Networks;
 pub use portforward::Kubelet;
 use quarters::{Quarters, Tools};
+
+/// What the etcd outside is called among the servers.
+const ETCD: &str = "etcd";
+
+/// How often it is looked whether it runs.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The guests of a cloud. Dropping it ends them all.
 #[must_use = "guests end when this is dropped"]
@@ -78,8 +85,13 @@ impl Nodes {
         let (etcd, process) = Etcd::start(&quarters.tools.etcd, &folder)
             .await
             .map_err(|why| Error::Nodes(format!("etcd does not run: {why}")))?;
-        quarters.keep("etcd", process);
-        Ok(Self::host(sim, quarters, Some(etcd)))
+        quarters.keep(ETCD, process);
+        let nodes = Self::host(sim, quarters, Some(etcd));
+        let (quarters, stop) = (Arc::clone(&nodes.quarters), nodes.stop.clone());
+        nodes.quarters.tasks.spawn(async move {
+            stop.run_until_cancelled(watch_over_etcd(&quarters, &folder)).await;
+        });
+        Ok(nodes)
     }
 
     /// The same in the full flavour, which takes `kube-controller-manager` too, and the right to
@@ -165,6 +177,15 @@ impl Drop for Nodes {
         self.stop.cancel();
         self.quarters.close();
     }
+}
+
+/// Says it when the etcd outside ends by itself, as of a disk that is full.
+async fn watch_over_etcd(quarters: &Quarters, folder: &Path) {
+    while quarters.runs(ETCD) {
+        quarters.cloud.clock.sleep(LOOK).await;
+    }
+    let why = etcd::last_words(&folder.join("log"));
+    tracing::error!(why, "etcd has ended: the clusters are gone, start the cloud anew");
 }
 
 /// Gives each machine its own life, in which one thing happens after another.

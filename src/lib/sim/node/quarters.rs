@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
 use super::super::cloud::Cloud;
 use super::super::error::Error;
 use super::super::events::VmAt;
 use super::super::network::range::Range;
+use super::super::scratch::Scratch;
 use super::dark::Dark;
 use super::full::Outside;
 use super::full::network::Networks;
@@ -31,6 +31,9 @@ impl Tools {
     /// Looks into `folder`, then for names on PATH and where `scripts/test-tools` puts them: what
     /// the quick flavour needs, or what the full one does.
     pub(super) fn find(folder: Option<&Path>, full: bool) -> Result<Self, Error> {
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Error::Nodes(format!("there is no folder {}", folder.display())));
+        }
         let one = |name: &'static str| {
             let given = folder.map(|folder| folder.join(name));
             let usual = [PathBuf::from(".tools/bin").join(name), PathBuf::from(name)];
@@ -70,7 +73,7 @@ pub(super) struct Quarters {
     pub(super) tasks: TaskTracker,
     clusters: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Plane>>>>>,
     servers: Mutex<Servers>,
-    folder: TempDir,
+    folder: Scratch,
 }
 
 #[derive(Default)]
@@ -85,9 +88,7 @@ impl Quarters {
         tools: Tools,
         networks: Option<Networks>,
     ) -> Result<Self, Error> {
-        let folder = tempfile::Builder::new().prefix("capvco-nodes-").tempdir();
-        let (what, path) = ("make a directory below", tempfile::env::temp_dir());
-        let folder = folder.map_err(|source| Error::File { what, path, source })?;
+        let folder = Scratch::new("capvco-nodes-")?;
         let (clusters, servers) = (Mutex::default(), Mutex::default());
         let (admins, up) = (Mutex::default(), Mutex::default());
         Ok(Self {
