@@ -20,6 +20,10 @@ use super::queue::{Key, Queue};
 use super::step::Step;
 use crate::fault::{Fault as _, chain};
 
+/// So many steps of one object are done in a row. Who has begun is finished before others begin: a
+/// thousand that all take their first step first would keep the cloud waiting for the second one.
+const IN_A_ROW: usize = 16;
+
 /// What is done for one kind.
 pub trait Controller: Send + Sync + 'static {
     /// Its name in logs and metrics.
@@ -43,10 +47,17 @@ pub async fn work<C: Controller>(context: Arc<Context>, stop: CancellationToken)
     let mut lanes = Lanes::new(context.request.concurrency);
     let mut under_way = FuturesUnordered::new();
     let begin = |lane: String, key: Key| {
-        let (context, failures) = (&context, &failures);
+        let (context, failures, stop) = (&context, &failures, &stop);
         async move {
             context.metrics.waited(C::NAME, C::queue(context).begin(&key));
-            one::<C>(context, &key, failures).await;
+            for done in 1.. {
+                let goes_on = done < IN_A_ROW && !stop.is_cancelled();
+                if !one::<C>(context, &key, failures, goes_on).await {
+                    break;
+                }
+                // What was heard meanwhile is part of the next step.
+                C::queue(context).begin(&key);
+            }
             lane
         }
     };
@@ -132,7 +143,13 @@ impl Failures {
     }
 }
 
-async fn one<C: Controller>(context: &Arc<Context>, key: &Key, failures: &Failures) {
+/// A step of an object; whether the next one is to follow, for which it is kept only if it `goes_on`.
+async fn one<C: Controller>(
+    context: &Arc<Context>,
+    key: &Key,
+    failures: &Failures,
+    goes_on: bool,
+) -> bool {
     let queue = C::queue(context);
     let span = tracing::info_span!("pass", kind = C::NAME, object = %key);
     context.metrics.begun(C::NAME);
@@ -145,13 +162,17 @@ async fn one<C: Controller>(context: &Arc<Context>, key: &Key, failures: &Failur
     });
     let took = context.clock.elapsed().saturating_sub(begun);
     context.metrics.ended(C::NAME, outcome.as_ref().ok().copied(), took);
-    queue.done(key);
+    let again = goes_on && matches!(outcome, Ok(Step::Changed));
+    if !again {
+        queue.done(key);
+    }
     let _entered = span.enter();
     match outcome {
         Ok(step) => {
             tracing::debug!(?step, "done");
             failures.passed(key);
             match step {
+                Step::Changed if again => {}
                 Step::Changed => queue.add(key.clone()),
                 Step::After(time) => queue.add_after(key.clone(), backoff::spread(time, sample())),
                 Step::Settled | Step::Waits => {
@@ -174,6 +195,7 @@ async fn one<C: Controller>(context: &Arc<Context>, key: &Key, failures: &Failur
             queue.add_after(key.clone(), wait);
         }
     }
+    again
 }
 
 /// A sample from 0 to 1; half where the machine gives no randomness.
