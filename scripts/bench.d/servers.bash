@@ -2,10 +2,16 @@
 # The servers that a bench or a demo talks to. To be sourced; who does has the folder $work and the
 # list $servers, whose processes it ends. With $apart=setsid a Ctrl-C does not reach them.
 
-# free_ports N: so many ports of this machine where nobody listens
+# free_ports N: so many ports of this machine where nobody listens. They are below those that the
+# system gives to connections, one of which would take it before the server does.
 free_ports() {
-  python3 -c 'import socket, sys
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+  python3 -c 'import random, socket, sys
+held = []
+while len(held) < int(sys.argv[1]):
+    try:
+        held.append(socket.create_server(("127.0.0.1", random.randrange(18000, 32000))))
+    except OSError:
+        pass
 print(*(one.getsockname()[1] for one in held))' "$1"
 }
 

@@ -35,6 +35,7 @@ use super::shared::{Endpoint, Initialization, LocalRef};
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "description": "Why, in a sentence", "priority": 1}"#,
     validation = rule::once("location", "a cluster stays where it is; make another VCOCluster."),
     validation = rule::once("customerId", "resources do not change hands; make another VCOCluster."),
+    validation = rule::since("cloudspaceId", "customerId", "its things belong to the customer for whom they were made."),
     validation = rule::once("cloudspaceId", "all of the cluster's VMs are in it; restore the old value."),
     validation = rule::once("controlPlaneEndpoint", "certificates and kubeconfigs hold it; let the old address lead to the new place."),
     validation = rule::always("cloudspace.adopt", "it decides what may be deleted; make another VCOCluster."),

@@ -91,6 +91,9 @@ reasons! {
         "Put a new JWT from the portal into the Secret.";
     ACCESS_DENIED = "AccessDenied", "The token is good but may not do this.",
         "Give its user the role that the message names.";
+    CUSTOMER_CHANGED = "CustomerChanged",
+        "The credentials lead to another customer than the one whose cloudspace the cluster is in.",
+        "Put credentials of the customer that the message names into the Secret, or name that Secret.";
     CLOUD_UNREACHABLE = "CloudUnreachable", "The cloud did not answer, or answered that it cannot now.",
         "Wait; it is tried again. The message says since which call.";
     RATE_LIMITED = "RateLimited", "The cloud takes no more calls for a moment.",
@@ -104,6 +107,8 @@ reasons! {
     CLUSTER_ID_TAKEN = "ClusterIdTaken",
         "The `VCOCluster` is a copy of another one: it has the same cluster id, of which everything in the cloud is named.",
         "Delete the copy, which changes nothing in the cloud; make it anew without the annotation `…/cluster-id` and without `spec.cloudspaceId`.";
+    LOCATION_UNKNOWN = "LocationNotFound", "The customer has no such location.",
+        "Make another VCOCluster with a `spec.location` that the message lists.";
     CLOUDSPACE_NOT_FOUND = "CloudspaceNotFound", "The cloudspace that is named does not exist.",
         "Restore the cloudspace, or make another VCOCluster with the right `spec.cloudspace.adopt`.";
     CLOUDSPACE_AMBIGUOUS = "CloudspaceAmbiguous", "Several cloudspaces have the name.",

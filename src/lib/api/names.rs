@@ -28,6 +28,9 @@ pub const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 /// The random id of a cluster, kept on its `VCOCluster` from before the first call to the cloud,
 /// and part of every mark there: clusters of one name never meet.
 pub const CLUSTER_ID_ANNOTATION: &str = "vco.infrastructure.cluster.x-k8s.io/cluster-id";
+/// The customer that a cluster's things were made for, kept on its `VCOCluster`: with another one's
+/// credentials everything would look as if it had vanished.
+pub const CUSTOMER_ANNOTATION: &str = "vco.infrastructure.cluster.x-k8s.io/customer";
 /// Releases a deleted object although the cloud cannot be asked; an event lists what is left.
 pub const ABANDON_ANNOTATION: &str = "vco.infrastructure.cluster.x-k8s.io/abandon";
 

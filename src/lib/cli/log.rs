@@ -54,7 +54,8 @@ pub(super) fn start(screen: Arc<Screen>, talk: Talk) -> Dial {
     };
     let dial = Dial(());
     dial.turn(talk.finest.map_or(said, |finest| finest.max(said)));
-    let subscriber = tracing_subscriber::registry().with(Lines { screen, dial });
+    let timed = talk.finest.is_some();
+    let subscriber = tracing_subscriber::registry().with(Lines { screen, dial, timed });
     // A second program in one process (a test) keeps the first one's logs.
     let _ = tracing::subscriber::set_global_default(subscriber);
     dial
@@ -63,6 +64,8 @@ pub(super) fn start(screen: Arc<Screen>, talk: Talk) -> Dial {
 struct Lines {
     screen: Arc<Screen>,
     dial: Dial,
+    /// Whether lines of text begin with the time: those of a server, which are read long after.
+    timed: bool,
 }
 
 /// A span's fields, and whether they are of use on a line of text too.
@@ -100,11 +103,22 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         event.record(&mut fields);
         match (json, level) {
             (Some(now), _) => self.screen.line(&fields.object(now(), level)),
+            (None, _) if self.timed => self.screen.line(&timed(level, &fields.text())),
             (None, Level::ERROR) => self.screen.lines(&[Line::new(Label::Error, fields.text())]),
             (None, Level::WARN) => self.screen.lines(&[Line::new(Label::Warning, fields.text())]),
             (None, _) => self.screen.line(&clean(&fields.text())),
         }
     }
+}
+
+/// A line of a server's: when, how grave if it is, and what.
+fn timed(level: Level, text: &str) -> String {
+    let grave = match level {
+        Level::ERROR => "error: ",
+        Level::WARN => "warning: ",
+        _ => "",
+    };
+    format!("{:.3} {grave}{}", Timestamp::now(), clean(text))
 }
 
 /// One line of JSON: when, how grave, what, and what is known beside it.

@@ -34,7 +34,8 @@ pub fn pause(class: Class, failures: u32, asked: Option<Duration>, sample: f64) 
             Duration::from_secs(5).saturating_mul(1 << failures.saturating_sub(1).min(6)).min(RARE)
         }
     };
-    spread(grown.max(asked.unwrap_or_default()), sample)
+    // A figure that is wrong would keep an object from being looked at for days.
+    spread(grown.max(asked.unwrap_or_default().min(RARE)), sample)
 }
 
 /// The time, made up to a fifth longer.
@@ -68,6 +69,8 @@ mod tests {
         let asked = Some(Duration::from_secs(7));
         assert_eq!(pause(Class::RateLimited, 1, asked, 0.0).as_secs(), 7);
         assert_eq!(pause(Class::RateLimited, 5, asked, 0.0).as_secs(), 32);
+        let week = Some(Duration::from_hours(168));
+        assert_eq!(pause(Class::RateLimited, 1, week, 0.0).as_secs(), 300, "within reason");
     }
 
     #[test]

@@ -142,15 +142,17 @@ impl Context {
         self.began.get_or_init(|| self.clock.elapsed());
     }
 
-    /// The cloud has answered a tenant's call like this. If that is about his credentials, the
-    /// clusters that use them say so at once, unless they do already.
-    pub fn refused(&self, tenant: &Tenant, error: &vco::Error) {
-        if !self.tenants.refused(tenant, error) {
+    /// The cloud has answered a tenant's call for something at a location like this. If that is
+    /// about his credentials, the clusters that use them say so at once, unless they do already; of
+    /// a right that is lacking, those at the location.
+    pub fn refused(&self, tenant: &Tenant, error: &vco::Error, at: &str) {
+        if !self.tenants.refused(tenant, error, at) {
             return;
         }
         let concerned = |cluster: &VCOCluster| {
             cluster.metadata.namespace.as_deref() == Some(&tenant.secret.namespace)
                 && cluster.spec.credential_secret_ref.name == tenant.secret.name
+                && (cluster.spec.location == at || error.status() != Some(403))
                 && !says_refused(cluster)
         };
         for cluster in self.vco_clusters.find(concerned) {

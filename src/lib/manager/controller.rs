@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -124,18 +125,29 @@ impl Lanes {
     }
 }
 
-/// How often each object has failed in a row.
+/// How often each object has failed in a row, and until when its pause lasts. Changes of an object
+/// have it tried during the pause too: such tries do not make the pause longer.
 #[derive(Default)]
 struct Failures {
-    counts: Mutex<HashMap<Key, u32>>,
+    counts: Mutex<HashMap<Key, (u32, Duration)>>,
 }
 
 impl Failures {
-    fn failed(&self, key: &Key) -> u32 {
+    /// It has failed now; how often that makes in a row, and how long it pauses.
+    fn failed(
+        &self,
+        key: &Key,
+        now: Duration,
+        pause: impl FnOnce(u32) -> Duration,
+    ) -> (u32, Duration) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(key.clone()).or_default();
-        *count = count.saturating_add(1);
-        *count
+        let (count, until) = counts.entry(key.clone()).or_default();
+        if *count == 0 || now >= *until {
+            *count = count.saturating_add(1);
+        }
+        let wait = pause(*count);
+        *until = now.saturating_add(wait);
+        (*count, wait)
     }
 
     fn passed(&self, key: &Key) {
@@ -183,9 +195,9 @@ async fn one<C: Controller>(
             }
         }
         Err(error) => {
-            let count = failures.failed(key);
             context.metrics.retries(C::NAME);
-            let wait = backoff::pause(error.class(), count, error.retry_after(), sample());
+            let pause = |count| backoff::pause(error.class(), count, error.retry_after(), sample());
+            let (count, wait) = failures.failed(key, context.clock.elapsed(), pause);
             tracing::warn!(
                 error = chain(&error),
                 failures = count,
@@ -209,6 +221,18 @@ mod tests {
 
     fn key(name: &str) -> Key {
         Key::new("n", name)
+    }
+
+    #[test]
+    fn tries_within_a_pause_do_not_make_it_longer() {
+        let failures = Failures::default();
+        let secs = Duration::from_secs;
+        let fails = |now| failures.failed(&key("a"), secs(now), |count| secs(10) * count);
+        assert_eq!(fails(0), (1, secs(10)));
+        assert_eq!(fails(3), (1, secs(10)));
+        assert_eq!(fails(13), (2, secs(20)));
+        failures.passed(&key("a"));
+        assert_eq!(fails(14), (1, secs(10)));
     }
 
     #[test]

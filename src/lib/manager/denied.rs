@@ -24,7 +24,8 @@ pub type Why = (&'static str, String);
 #[derive(Debug)]
 pub struct Denied {
     metrics: Arc<Metrics>,
-    calls: Mutex<BTreeMap<&'static str, Why>>,
+    /// By call and location: what is refused at one may be allowed at another.
+    calls: Mutex<BTreeMap<(&'static str, String), Why>>,
     /// Exchanges in a row that got no answer.
     unanswered: AtomicU32,
 }
@@ -36,24 +37,25 @@ impl Denied {
         Arc::new(Self { metrics, calls: Mutex::default(), unanswered: AtomicU32::new(0) })
     }
 
-    fn calls(&self) -> MutexGuard<'_, BTreeMap<&'static str, Why>> {
+    fn calls(&self) -> MutexGuard<'_, BTreeMap<(&'static str, String), Why>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call failed like this; whether it was for want of a right.
-    pub fn note(&self, error: &vco::Error) -> bool {
+    /// A call for something at a location failed like this; whether it was for want of a right.
+    pub fn note(&self, error: &vco::Error, at: &str) -> bool {
         let denied = error.class() == Class::Auth;
         if denied {
             let why = (words::reason(error), words::of(error));
-            self.calls().insert(error.operation(), why);
+            self.calls().insert((error.operation(), at.to_owned()), why);
         }
         denied
     }
 
-    /// Something that is refused, if anything is.
+    /// Something that is refused at a location, if anything is.
     #[must_use]
-    pub fn any(&self) -> Option<Why> {
-        self.calls().values().next().cloned()
+    pub fn any(&self, at: &str) -> Option<Why> {
+        let calls = self.calls();
+        calls.iter().find(|((_, place), _)| place == at).map(|(_, why)| why.clone())
     }
 
     /// Whether the cloud answered none of the last calls, or answered that it cannot just now.
@@ -72,7 +74,8 @@ impl Watch for Denied {
     fn called(&self, operation: &'static str, outcome: Outcome, took: Duration, waited: Duration) {
         self.metrics.called(operation, outcome, took, waited);
         if matches!(outcome, Outcome::Status(200..=299)) {
-            self.calls().remove(operation);
+            // What is refused still is noted anew.
+            self.calls().retain(|(refused, _), _| *refused != operation);
         }
         if is_no_answer(outcome) {
             self.unanswered.fetch_add(1, Ordering::Relaxed);
@@ -116,16 +119,17 @@ mod tests {
     fn a_call_is_refused_until_it_is_let_in() {
         let denied = Denied::new(Metrics::new());
         let error = |operation, status| vco::Error::new(operation, "x", Kind::Status(status));
-        assert!(!denied.note(&error("list VMs", 503)) && denied.any().is_none());
-        assert!(denied.note(&error("create the VM", 403)));
-        let (reason, message) = denied.any().unwrap();
+        assert!(!denied.note(&error("list VMs", 503), "be-1") && denied.any("be-1").is_none());
+        assert!(denied.note(&error("create the VM", 403), "be-1"));
+        assert!(denied.any("be-2").is_none(), "another location");
+        let (reason, message) = denied.any("be-1").unwrap();
         assert_eq!((reason, message.as_str()), ("AccessDenied", "cannot create the VM (x): 403"));
         let called = |operation| {
             denied.called(operation, Outcome::Status(200), Duration::ZERO, Duration::ZERO);
         };
         called("list VMs");
-        assert!(denied.any().is_some());
+        assert!(denied.any("be-1").is_some());
         called("create the VM");
-        assert!(denied.any().is_none());
+        assert!(denied.any("be-1").is_none());
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -22,12 +23,18 @@ use super::error::Error;
 use super::metrics::Metrics;
 use super::queue::Key;
 use super::request::Cloud;
-use crate::api::condition::{SECRET_INCOMPLETE, SECRET_NOT_FOUND};
+use crate::api::condition::{CLOUD_UNREACHABLE, SECRET_INCOMPLETE, SECRET_NOT_FOUND};
 use crate::api::names::{METADATA_MANAGER, MOVE_LABEL};
 use crate::clock::Clock;
 use crate::fault::{Class, Fault as _};
 use crate::id::CustomerId;
 use crate::vco::{self, Client, Config, Customer, Limiters, TokenSource};
+
+/// For how long a refusal stands for all who come with the same Secret, unless that changes.
+const REFUSED: Duration = Duration::from_secs(25);
+
+/// And for how long that the cloud could not be asked.
+const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// How long before its end an expiring token is told of, in seconds: a week.
 const DAYS_AHEAD: f64 = 7.0 * 86_400.0;
@@ -95,6 +102,26 @@ struct Entry {
     stale: bool,
 }
 
+/// Who is not let in, why, and until when that stands.
+struct Refusal {
+    until: Duration,
+    reason: &'static str,
+    message: String,
+}
+
+/// The door of a place: one at a time asks whether he is let in.
+#[derive(Clone, Default)]
+struct Entrance {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    refusal: Arc<Mutex<Option<Refusal>>>,
+}
+
+impl Entrance {
+    fn refusal(&self) -> MutexGuard<'_, Option<Refusal>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A sum of what is in a Secret, to know it again without keeping it.
 fn sum(secret: &Secret) -> [u8; 32] {
     let mut sum = Sha256::new();
@@ -114,6 +141,7 @@ pub struct Tenants {
     metrics: Arc<Metrics>,
     numbers: AtomicU64,
     entries: Mutex<HashMap<Place, Entry>>,
+    entrances: Mutex<HashMap<Place, Entrance>>,
     /// Where those who are one user to the cloud share its limits.
     limiters: Limiters,
 }
@@ -122,13 +150,17 @@ impl Tenants {
     /// None yet.
     #[must_use]
     pub fn new(cloud: Cloud, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        let (numbers, entries, limiters) =
-            (AtomicU64::new(1), Mutex::default(), Limiters::default());
-        Self { cloud, clock, metrics, numbers, entries, limiters }
+        let (numbers, limiters) = (AtomicU64::new(1), Limiters::default());
+        let (entries, entrances) = (Mutex::default(), Mutex::default());
+        Self { cloud, clock, metrics, numbers, entries, entrances, limiters }
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entrances(&self) -> MutexGuard<'_, HashMap<Place, Entrance>> {
+        self.entrances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The Secret in which the last good token of this one is kept.
@@ -142,18 +174,29 @@ impl Tenants {
         for ((key, _), entry) in &mut *self.entries() {
             entry.stale |= key == secret && entry.version.as_deref() != Some(version);
         }
+        self.ask_again(secret);
+    }
+
+    /// Whoever was refused with this Secret may be let in now.
+    fn ask_again(&self, secret: &Key) {
+        for ((key, _), entrance) in &*self.entrances() {
+            if key == secret {
+                *entrance.refusal() = None;
+            }
+        }
     }
 
     /// A Secret is gone.
     pub fn gone(&self, secret: &Key) {
         self.entries().retain(|(key, _), _| key != secret);
+        self.ask_again(secret);
         self.metrics.no_longer_expires(&secret.namespace, &secret.name);
     }
 
     /// The cloud has answered a tenant's call like this; whether that is about his credentials. A
     /// token that is refused for good is not used again: next time the Secrets are read anew.
-    pub fn refused(&self, tenant: &Tenant, error: &vco::Error) -> bool {
-        let denied = tenant.denied.note(error);
+    pub fn refused(&self, tenant: &Tenant, error: &vco::Error, at: &str) -> bool {
+        let denied = tenant.denied.note(error, at);
         // Who may not do one thing (403) is let in all the same.
         if denied && error.status() != Some(403) {
             let is_his = |on: &Arc<Tenant>| std::ptr::eq(&raw const **on, tenant);
@@ -176,17 +219,48 @@ impl Tenants {
         customer: Option<&str>,
     ) -> Result<Arc<Tenant>, NoTenant> {
         let secret = Key::new(namespace, secret);
-        let place = (secret.clone(), customer.map(str::to_owned));
-        if let Some(Entry { admitted: Some(tenant), stale: false, .. }) = self.entries().get(&place)
-        {
-            return Ok(Arc::clone(tenant));
+        let place = (secret, customer.map(str::to_owned));
+        if let Some(tenant) = self.admitted_to(&place) {
+            return Ok(tenant);
         }
+        let entrance = self.entrances().entry(place.clone()).or_default().clone();
+        // Three hundred machines with one bad token are one question to the cloud, not three hundred.
+        let _turn = entrance.turn.lock().await;
+        if let Some(tenant) = self.admitted_to(&place) {
+            return Ok(tenant);
+        }
+        let now = self.clock.elapsed();
+        if let Some(Refusal { until, reason, message }) = &*entrance.refusal()
+            && now < *until
+        {
+            return Err(NoTenant::Said { reason, message: message.clone() });
+        }
+        let outcome = self.ask(api, &place).await;
+        if let Err(NoTenant::Said { reason, message }) = &outcome {
+            let lasts = if *reason == CLOUD_UNREACHABLE { UNANSWERED } else { REFUSED };
+            let (until, message) = (self.clock.elapsed() + lasts, message.clone());
+            *entrance.refusal() = Some(Refusal { until, reason, message });
+        }
+        outcome
+    }
+
+    /// Whoever was let in and may go in again.
+    fn admitted_to(&self, place: &Place) -> Option<Arc<Tenant>> {
+        match self.entries().get(place) {
+            Some(Entry { admitted: Some(tenant), stale: false, .. }) => Some(Arc::clone(tenant)),
+            _ => None,
+        }
+    }
+
+    /// Reads the Secrets, and asks the cloud.
+    async fn ask(&self, api: &Api<Secret>, place: &Place) -> Result<Arc<Tenant>, NoTenant> {
+        let (secret, customer) = (place.0.clone(), place.1.as_deref());
         let reading = |source| Error::api(format!("read the secret {secret}"), source);
         let Some(found) = api.get_opt(&secret.name).await.map_err(reading)? else {
             let message = format!("there is no secret {secret}");
             return Err(NoTenant::Said { reason: SECRET_NOT_FOUND, message });
         };
-        let (number, denied) = match self.same(&place, &found) {
+        let (number, denied) = match self.same(place, &found) {
             Ok(tenant) => return Ok(tenant),
             Err(known) => known,
         };
@@ -196,7 +270,7 @@ impl Tenants {
         let customer = self.admitted(&given, kept, &denied).await?;
         let tenant = Arc::new(Tenant { number, secret, customer, denied });
         keep_renewed(api.clone(), &found, &tenant);
-        if let Some(entry) = self.entries().get_mut(&place)
+        if let Some(entry) = self.entries().get_mut(place)
             && entry.sum == Some(sum(&found))
         {
             entry.admitted = Some(Arc::clone(&tenant));

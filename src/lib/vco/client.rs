@@ -154,7 +154,8 @@ impl Inner {
     async fn run(&self, call: &Call<'_>, course: &mut Course) -> Result<(Raw, Value), Error> {
         loop {
             let asked = self.clock.elapsed();
-            let pass = self.limits.enter(call.at.as_ref()).await;
+            let pass = self.limits.enter(call.at.as_ref(), self.retry_for).await;
+            let pass = pass.map_err(|held| left_alone(call, *course, held))?;
             let waited = self.clock.elapsed().saturating_sub(asked);
             let credential = self.auth.credential().await?;
             let begun = self.clock.elapsed();
@@ -275,6 +276,14 @@ impl Inner {
 /// A sample from 0 to 1; half where the machine gives no randomness.
 fn jitter() -> f64 {
     getrandom::u32().map_or(0.5, |sample| f64::from(sample) / f64::from(u32::MAX))
+}
+
+/// The cloud has asked to be left alone for longer than a call is tried: nothing is sent.
+fn left_alone(call: &Call<'_>, course: Course, held: Duration) -> Error {
+    Error::new(call.operation, call.target.clone(), Kind::Status(429))
+        .with_message("the cloud has asked to be left alone for a while")
+        .with_retry_after(Some(held))
+        .after(course.tries.max(1), course.spent)
 }
 
 fn error(call: &Call<'_>, trouble: Trouble, course: Course) -> Error {

@@ -27,6 +27,9 @@ pub(super) const MARGIN: Duration = Duration::from_millis(100);
 
 /// How long a back-end is left alone after a 429 that names no time.
 const BARE_HOLD: Duration = Duration::from_secs(1);
+/// The longest time for which one reply keeps everybody out: a figure that is wrong would do so for
+/// days.
+const LONGEST_HOLD: Duration = Duration::from_mins(5);
 
 /// Where the clients of a process meet to share their limits: the cloud counts by user, whoever
 /// holds the user's token. Clones are the same meeting place.
@@ -74,15 +77,22 @@ impl Limits {
     }
 
     /// Waits until a call may be sent.
-    pub async fn enter(&self, at: Option<&Location>) -> Pass {
+    ///
+    /// # Errors
+    /// The cloud has asked to be left alone for longer than `patience`: for how long still.
+    pub async fn enter(&self, at: Option<&Location>, patience: Duration) -> Result<Pass, Duration> {
         let pass = match at.and_then(|at| self.lane(at)) {
-            Some(lane) => self.enter_lane(lane).await,
+            Some(lane) => self.enter_lane(lane, patience).await?,
             None => Pass { lane: None, _permit: None },
         };
         loop {
-            let wait = lock(&self.portal).take(self.clock.elapsed());
+            let wait = {
+                let mut portal = lock(&self.portal);
+                bounded(portal.held(self.clock.elapsed()), patience)?;
+                portal.take(self.clock.elapsed())
+            };
             match wait {
-                None => return pass,
+                None => return Ok(pass),
                 Some(wait) => self.clock.sleep(wait).await,
             }
         }
@@ -97,6 +107,7 @@ impl Limits {
     /// before the time it names is over.
     pub fn throttled(&self, at: Option<&Location>, sent: Duration, retry_after: Option<Duration>) {
         let now = self.clock.elapsed();
+        let retry_after = retry_after.map(|asked| asked.min(LONGEST_HOLD));
         let Some((at, lane)) = at.and_then(|at| Some((at, self.lane(at)?))) else {
             lock(&self.portal).throttled(now, sent, retry_after);
             return;
@@ -118,17 +129,21 @@ impl Limits {
         Some(lane.clone())
     }
 
-    async fn enter_lane(&self, lane: Arc<Lane>) -> Pass {
+    async fn enter_lane(&self, lane: Arc<Lane>, patience: Duration) -> Result<Pass, Duration> {
         // A closed semaphore cannot be: nobody closes it.
         let permit = lane.gate.clone().acquire_owned().await.ok();
         loop {
-            let wait = lock(&lane.tokens).take(self.clock.elapsed());
+            let wait = {
+                let mut tokens = lock(&lane.tokens);
+                bounded(tokens.held(self.clock.elapsed()), patience)?;
+                tokens.take(self.clock.elapsed())
+            };
             match wait {
                 None => break,
                 Some(wait) => self.clock.sleep(wait).await,
             }
         }
-        Pass { lane: Some((lane, self.clock.clone())), _permit: permit }
+        Ok(Pass { lane: Some((lane, self.clock.clone())), _permit: permit })
     }
 }
 
@@ -138,6 +153,11 @@ impl Drop for Pass {
             lock(&lane.tokens).give_back(clock.elapsed());
         }
     }
+}
+
+/// Nobody waits longer than this.
+fn bounded(held: Duration, patience: Duration) -> Result<(), Duration> {
+    if held > patience { Err(held) } else { Ok(()) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -174,7 +194,7 @@ impl Tokens {
 
     /// Takes a token, or says how long to wait before asking again.
     fn take(&mut self, now: Duration) -> Option<Duration> {
-        let held = self.held_until.saturating_sub(now);
+        let held = self.held(now);
         if !held.is_zero() {
             return Some(held);
         }
@@ -185,6 +205,11 @@ impl Tokens {
         // Without a resting token all are out, which the gate rules out.
         let first = self.resting.front().copied().unwrap_or(now);
         Some((first + self.after).saturating_sub(now).max(Duration::from_millis(1)))
+    }
+
+    /// How long nobody may enter.
+    fn held(&self, now: Duration) -> Duration {
+        self.held_until.saturating_sub(now)
     }
 
     /// Tokens that are out or resting.
@@ -209,6 +234,8 @@ impl Tokens {
 mod tests {
     use super::*;
     use crate::clock::Stepped;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -270,14 +297,14 @@ mod tests {
         let limits = Arc::new(Limits::new(None, clock.clone()));
         let mut passes = Vec::new();
         for _ in 0..5 {
-            passes.push(limits.enter(Some(&at("a"))).await);
+            passes.push(limits.enter(Some(&at("a")), PATIENCE).await.unwrap());
         }
         let waiting = {
             let limits = limits.clone();
-            tokio::spawn(async move { limits.enter(Some(&at("a"))).await })
+            tokio::spawn(async move { limits.enter(Some(&at("a")), PATIENCE).await.unwrap() })
         };
-        let _other = limits.enter(Some(&at("b"))).await;
-        let _none = limits.enter(None).await;
+        let _other = limits.enter(Some(&at("b")), PATIENCE).await.unwrap();
+        let _none = limits.enter(None, PATIENCE).await.unwrap();
         assert!(!waiting.is_finished());
         passes.pop();
         drop(waiting.await.unwrap());
@@ -288,11 +315,11 @@ mod tests {
         let clock = Stepped::at(0.0);
         let limits = Arc::new(Limits::new(None, clock.clone()));
         for _ in 0..20 {
-            drop(limits.enter(Some(&at("a"))).await);
+            drop(limits.enter(Some(&at("a")), PATIENCE).await.unwrap());
         }
         let waiting = {
             let limits = limits.clone();
-            tokio::spawn(async move { limits.enter(Some(&at("a"))).await })
+            tokio::spawn(async move { limits.enter(Some(&at("a")), PATIENCE).await.unwrap() })
         };
         tokio::task::yield_now().await;
         clock.advance(ms(5050));
@@ -307,11 +334,11 @@ mod tests {
         let clock = Stepped::at(0.0);
         let off = Limits::new(Some(RateLimit::Off), clock.clone());
         for _ in 0..100 {
-            std::mem::forget(off.enter(Some(&at("a"))).await);
+            std::mem::forget(off.enter(Some(&at("a")), PATIENCE).await.unwrap());
         }
         let own = Limits::new(Some(RateLimit::Per { calls: 2, window: ms(1000) }), clock.clone());
-        drop(own.enter(None).await);
-        drop(own.enter(Some(&at("a"))).await);
+        drop(own.enter(None, PATIENCE).await.unwrap());
+        drop(own.enter(Some(&at("a")), PATIENCE).await.unwrap());
         assert!(lock(&own.portal).take(clock.elapsed()).is_some());
     }
 
@@ -343,5 +370,18 @@ mod tests {
         assert_eq!(lock(&limits.portal).calls(), None);
         limits.throttled(Some(&at("b")), ms(0), None);
         assert!(lock(&limits.portal).calls().is_some());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_cloud_that_asks_to_be_left_alone_for_long() {
+        let clock = Stepped::at(0.0);
+        let limits = Limits::new(None, clock.clone());
+        for at in [Some(at("a")), None] {
+            limits.throttled(at.as_ref(), ms(0), Some(Duration::from_hours(1)));
+            let left = limits.enter(at.as_ref(), PATIENCE).await.unwrap_err();
+            assert_eq!(left, LONGEST_HOLD, "and not for as long as one reply says");
+        }
+        clock.advance(LONGEST_HOLD);
+        assert!(limits.enter(Some(&at("a")), PATIENCE).await.is_ok());
     }
 }

@@ -96,9 +96,14 @@ impl Portal {
         self.calls
     }
 
+    /// How long nobody may send anything.
+    pub fn held(&self, now: Duration) -> Duration {
+        self.held_until.saturating_sub(now)
+    }
+
     /// Lets a call be sent, or says how long to wait before asking again.
     pub fn take(&mut self, now: Duration) -> Option<Duration> {
-        let held = self.held_until.saturating_sub(now);
+        let held = self.held(now);
         if !held.is_zero() {
             return Some(held);
         }

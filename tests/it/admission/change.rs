@@ -52,6 +52,10 @@ fn once() -> Vec<Case> {
     let kind = "VCOCluster";
     let fixed = "location cannot be changed or removed";
     cases.push(case(kind, json!({}), json!({"location": "elsewhere"})).refused("location", fixed));
+    let customer = json!({"customerId": "acme_1"});
+    let made = "customerId cannot be changed once cloudspaceId is set";
+    cases.push(case(kind, json!({}), customer.clone()));
+    cases.push(case(kind, json!({"cloudspaceId": "x"}), customer).refused("customerId", made));
     cases.push(case(kind, json!({}), json!({"credentialSecretRef": {"name": "other"}})));
     cases.push(case(
         kind,

@@ -1,6 +1,7 @@
 //! Credentials: missing, wrong, rotated, refreshed, taken away too early.
 
 use capvco::sim::World;
+use capvco::sim::world::Customer;
 use serde_json::{Value, json};
 
 use super::stage::{AT, Stage, condition};
@@ -201,5 +202,89 @@ async fn a_customer_that_cannot_be_is_not_another_one() {
     assert!(stage.sim.world(|world| world.cloudspaces.is_empty()), "nothing is made elsewhere");
     stage.patch("Secret", "credentials", json!({"data": {"customerId": null}})).await;
     stage.provisioned("c").await;
+    stage.all_gone("c", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_another_customers_credentials_nothing_is_lost() {
+    let mut world = World::small();
+    world.customers.push(Customer { customer_id: "beta_1".into(), name: "Beta".into() });
+    let mut stage = Stage::new("manager-other-customer", world).await;
+    let customer = |id: Value| json!({"stringData": {"customerId": id}});
+    stage.patch("Secret", "credentials", customer(json!("acme_1"))).await;
+    stage.small(json!({})).await;
+    stage.patch("Secret", "credentials", customer(json!("beta_1"))).await;
+    let what = ("CredentialsValid", "False", "CustomerChanged");
+    let said = stage.until_said("VCOCluster", "c", what).await;
+    assert!(said["status"]["conditions"].to_string().contains("was made for customer acme_1"));
+    for (kind, name) in [("VCOMachine", "c-1"), ("VCOCluster", "c")] {
+        stage.delete(kind, name).await;
+    }
+    // Nothing is let go because nothing of it is seen.
+    let what = ("Deleting", "True", "DeletionBlocked");
+    let said = stage.until_said("VCOMachine", "c-1", what).await;
+    assert!(said["status"]["conditions"].to_string().contains("CustomerChanged"));
+    stage.patch("Secret", "credentials", customer(json!("acme_1"))).await;
+    stage.patience = std::time::Duration::from_mins(2);
+    stage.until_gone("VCOMachine", "c-1").await;
+    stage.until_gone("VCOCluster", "c").await;
+    stage.all_as_before();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_token_is_one_question_to_the_cloud_whoever_comes_with_it() {
+    let mut stage = Stage::new("manager-one-question", World::small()).await;
+    stage.cluster("c", json!({})).await;
+    stage.provisioned("c").await;
+    stage.sim.revoke(&stage.sim.token());
+    stage.kill();
+    let before = stage.calls("getCurrentUserInfo");
+    let names: Vec<_> = (1..=12).map(|number| format!("c-{number}")).collect();
+    for name in &names {
+        stage.machine("c", name, false, json!({})).await;
+    }
+    stage.start();
+    for name in &names {
+        stage.until_said("VCOMachine", name, ("Ready", "False", "CredentialsRefused")).await;
+    }
+    let asked = stage.calls("getCurrentUserInfo") - before;
+    // The token itself, and where tokens are renewed.
+    assert!(asked <= 2, "{asked} times for 13 objects");
+    stage.put_secret("credentials", &stage.sim.mint_token(stage.sim.unix() + 86_400.0, false));
+    stage.patience = std::time::Duration::from_mins(2);
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    stage.all_gone("c", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_asks_to_be_left_alone_for_an_hour_stops_nobody_who_gives_up() {
+    let stage = Stage::new("manager-left-alone", World::small()).await;
+    stage.small(json!({})).await;
+    stage.sim.fault("listCloudspaceVirtualMachines=429:3600".parse().unwrap());
+    for (kind, name) in [("VCOMachine", "c-1"), ("VCOCluster", "c")] {
+        stage.delete(kind, name).await;
+        stage.until_said(kind, name, ("Deleting", "True", "RateLimited")).await;
+        let abandon = "vco.infrastructure.cluster.x-k8s.io/abandon";
+        stage.annotate(kind, name, abandon, json!("true")).await;
+        stage.until_gone(kind, name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_location_that_is_none_is_named_and_concerns_nobody_else() {
+    let stage = Stage::new("manager-no-location", World::small()).await;
+    stage.cluster("c", json!({})).await;
+    stage.provisioned("c").await;
+    stage.cluster("d", json!({"location": "be-nowhere-1"})).await;
+    let what = ("CloudspaceReady", "False", "LocationNotFound");
+    let said = stage.until_said("VCOCluster", "d", what).await;
+    let text = said["status"]["conditions"].to_string();
+    assert!(text.contains("has no location be-nowhere-1") && text.contains(AT), "{text}");
+    stage.annotate("VCOCluster", "c", "look", json!("again")).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let other = stage.get("VCOCluster", "c").await;
+    assert_eq!(condition(&other, "CredentialsValid"), ("True", "CredentialsAccepted"));
+    stage.delete("VCOCluster", "d").await;
+    stage.until_gone("VCOCluster", "d").await;
     stage.all_gone("c", &[]).await;
 }

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::plan::{Action, BALANCER, POOL, SPACE};
 use crate::api::VCOCluster;
-use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION};
+use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CUSTOMER_ANNOTATION};
+use crate::id::CustomerId;
 use crate::manager::context::Context;
 use crate::manager::error::Error;
 use crate::manager::mark::ClusterId;
@@ -25,7 +26,7 @@ pub async fn act(
     let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());
     let uid = cluster.uid().unwrap_or_default();
     match action {
-        Action::Claim => claim(context, &api, cluster, id).await?,
+        Action::Claim => claim(context, &api, cluster, id, Some(customer.id())).await?,
         Action::CreateSpace(new) => {
             let made = customer.create_cloudspace(&new).await;
             let made = tried(context, &uid, SPACE, made)?;
@@ -83,12 +84,13 @@ fn tried<T>(
     Ok(made?)
 }
 
-/// Claims the cluster: finalizer and id in one write, and its Secret held.
+/// Claims the cluster: finalizer, id and customer in one write.
 pub async fn claim(
     context: &Context,
     api: &Api<VCOCluster>,
     cluster: &VCOCluster,
     id: Option<&ClusterId>,
+    customer: Option<&CustomerId>,
 ) -> Result<(), Error> {
     let known = id.is_some();
     // The status was written since the pass began.
@@ -105,7 +107,8 @@ pub async fn claim(
             .map_err(|e| Error::Blocked(format!("no randomness: {e}")))?
             .to_string(),
     };
-    let annotations = [(CLUSTER_ID_ANNOTATION, id.as_str())];
+    let mut annotations = vec![(CLUSTER_ID_ANNOTATION, id.as_str())];
+    annotations.extend(customer.map(|customer| (CUSTOMER_ANNOTATION, customer.as_str())));
     let claimed = apply::claim(api, cluster, CLUSTER_FINALIZER, &annotations).await?;
     if !known {
         // Nobody can have made anything before.

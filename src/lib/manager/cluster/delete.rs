@@ -12,7 +12,8 @@ use super::thing::Thing;
 use crate::api::cluster::Leftovers;
 use crate::api::condition::{
     CLOUD_UNREACHABLE, CLUSTER_ID_TAKEN, DELETING, DELETION_BLOCKED, DELETION_RUNS,
-    FOREIGN_THINGS_LEFT, INTERNAL_ERROR, NAME_TAKEN, READY, Said, WAITING_FOR_MACHINES,
+    FOREIGN_THINGS_LEFT, INTERNAL_ERROR, LOCATION_UNKNOWN, NAME_TAKEN, READY, Said,
+    WAITING_FOR_MACHINES,
 };
 use crate::api::contract::{is_abandoned, label};
 use crate::api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
@@ -110,7 +111,17 @@ async fn failed(
     id: &ClusterId,
     error: vco::Error,
 ) -> Result<Step, Error> {
-    context.refused(tenant, &error);
+    if cluster.spec.cloudspace_id.is_none()
+        && let Some(unknown) = super::unknown_location(tenant, cluster, &error).await
+    {
+        // Nothing can have been made where the customer is not; if he was until a moment ago, the
+        // event says what to look for.
+        let own = id.name(&cluster.name_any());
+        let note = format!("let go: {unknown}; no cloudspace {own} was made");
+        context.events.warning(cluster, LOCATION_UNKNOWN, "Delete", note).await;
+        return release(context, cluster).await;
+    }
+    context.refused(tenant, &error, &cluster.spec.location);
     let (reason, message) = (words::reason(&error), words::of(&error));
     if error.class() == Class::Auth || is_abandoned(&cluster.metadata) {
         return blocked(context, cluster, Some(id), reason, &message).await;

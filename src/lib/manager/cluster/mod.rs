@@ -45,15 +45,18 @@ use super::tenant::{NoTenant, Tenant};
 use super::{apply, words};
 use crate::api::cluster::VCOClusterStatus;
 use crate::api::condition::{
-    CLOUDSPACE_READY, CLUSTER_ID_TAKEN, CREDENTIALS_VALID, INTERNAL_ERROR, READY, Said,
+    CLOUDSPACE_READY, CLUSTER_ID_TAKEN, CREDENTIALS_VALID, CUSTOMER_CHANGED, INTERNAL_ERROR,
+    LOCATION_UNKNOWN, READY, Said,
 };
 use crate::api::contract::{annotation, core_owner, label};
 use crate::api::names::{
-    CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MANAGED_BY,
-    SECRET_FINALIZER_PREFIX,
+    CLUSTER_FINALIZER, CLUSTER_ID_ANNOTATION, CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL,
+    CUSTOMER_ANNOTATION, MANAGED_BY, SECRET_FINALIZER_PREFIX,
 };
 use crate::api::{VCOCluster, VCOMachine};
 use crate::fault::{Class, Fault as _};
+use crate::id::Location;
+use crate::vco::{self, Kind};
 
 /// Looks after clusters' networks.
 pub struct Clusters;
@@ -107,21 +110,42 @@ fn is_managed(cluster: &VCOCluster) -> bool {
     annotation(meta, MANAGED_BY).or_else(|| label(meta, MANAGED_BY)).is_some()
 }
 
-/// The id of a cluster, once it has one. Where the annotation was taken away, the name that its
-/// cloudspace got tells it.
-fn id_of(cluster: &VCOCluster) -> Option<ClusterId> {
-    let annotated = annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION);
-    let named = || {
-        let network = cluster.status.as_ref()?.network.as_ref()?;
-        ClusterId::of_name(network.cloudspace_name.as_deref()?)
-    };
-    annotated.and_then(|id| id.parse().ok()).or_else(named)
+/// The id of a cluster, once it has one. Where the annotation was taken away or spoilt, the name
+/// that its own cloudspace got tells it; where the two differ, nobody knows what is its own.
+pub fn id_of(cluster: &VCOCluster) -> Option<ClusterId> {
+    let adopted = cluster.spec.cloudspace.as_ref().is_some_and(|wanted| wanted.adopt.is_some());
+    let network = cluster.status.as_ref().and_then(|status| status.network.as_ref());
+    // One that was adopted may be another cluster's, and named by that one's id.
+    let name = network.and_then(|on| on.cloudspace_name.as_deref()).filter(|_| !adopted);
+    match (annotated_id(cluster), name.and_then(ClusterId::of_name)) {
+        (Some(annotated), Some(named)) if annotated != named => None,
+        (annotated, named) => annotated.or(named),
+    }
+}
+
+fn annotated_id(cluster: &VCOCluster) -> Option<ClusterId> {
+    annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION)?.parse().ok()
+}
+
+/// That the credentials are another customer's than those with which the cluster was made, if so:
+/// all that it has would look as if it had vanished.
+pub fn other_customer(cluster: &VCOCluster, tenant: &Tenant) -> Option<String> {
+    let (made_for, is) =
+        (annotation(&cluster.metadata, CUSTOMER_ANNOTATION)?, tenant.customer.id().as_str());
+    (made_for != is).then(|| {
+        format!(
+            "the credentials in secret {} are of customer {is}, and the cluster was made for \
+             customer {made_for}",
+            tenant.secret
+        )
+    })
 }
 
 /// Whether the cluster says that it is ours, and by which id.
 fn is_claimed(cluster: &VCOCluster) -> bool {
     let held = cluster.finalizers().iter().any(|one| one == CLUSTER_FINALIZER);
-    held && annotation(&cluster.metadata, CLUSTER_ID_ANNOTATION).is_some()
+    let annotated = annotated_id(cluster);
+    held && annotated.is_some() && annotated == id_of(cluster)
 }
 
 /// The cluster whose copy this one is: an older one with the same id. Names and marks in the cloud
@@ -148,8 +172,8 @@ fn copied_from(original: &VCOCluster) -> String {
 /// What is wrong with a cluster that has a cloudspace and no id: nobody knows what in it is ours.
 fn without_id() -> String {
     format!(
-        "spec.cloudspaceId is set and the annotation {CLUSTER_ID_ANNOTATION} is missing or spoilt: \
-         restore it, or use spec.cloudspace.adopt for a cloudspace that was there before"
+        "spec.cloudspaceId is set and the annotation {CLUSTER_ID_ANNOTATION} is missing, spoilt or \
+         another one than in status.network.cloudspaceName: restore it, or use spec.cloudspace.adopt for a cloudspace that was there before"
     )
 }
 
@@ -168,7 +192,12 @@ async fn tenant(context: &Context, cluster: &VCOCluster) -> Result<Arc<Tenant>, 
     let namespace = cluster.namespace().unwrap_or_default();
     let secret = &cluster.spec.credential_secret_ref.name;
     let customer = cluster.spec.customer_id.as_deref();
-    context.tenants.named(&context.api(&namespace), &namespace, secret, customer).await
+    let api = context.api(&namespace);
+    let tenant = context.tenants.named(&api, &namespace, secret, customer).await?;
+    match other_customer(cluster, &tenant) {
+        Some(message) => Err(NoTenant::Said { reason: CUSTOMER_CHANGED, message }),
+        None => Ok(tenant),
+    }
 }
 
 async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
@@ -194,7 +223,7 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
     // Finalizers can be taken away by others; what is there gets its own back (contract, 1.7).
     if !claimed && status::provisioned(cluster) {
         let api = context.api::<VCOCluster>(&cluster.namespace().unwrap_or_default());
-        act::claim(context, &api, cluster, id.as_ref()).await?;
+        act::claim(context, &api, cluster, id.as_ref(), None).await?;
         return Ok(Step::Changed);
     }
     let tenant = match tenant(context, cluster).await {
@@ -226,7 +255,7 @@ async fn go(context: &Context, cluster: &VCOCluster) -> Result<Step, Error> {
         seen.change = members::change(&pool.hosts, &wanted);
     }
     let plan = plan::plan(cluster, id.as_ref(), claimed, &seen, &doubt);
-    let plan = plan.with(tenant.denied.any());
+    let plan = plan.with(tenant.denied.any(&cluster.spec.location));
     carry(context, &tenant, cluster, id.as_ref(), plan, wanted).await
 }
 
@@ -338,7 +367,12 @@ async fn failed(
     }
     if let Error::Cloud(cloud) = &error {
         let (reason, message) = (words::reason(cloud), words::of(cloud));
-        context.refused(tenant, cloud);
+        if let Some(unknown) = unknown_location(tenant, cluster, cloud).await {
+            let said = not_ready(CLOUDSPACE_READY, LOCATION_UNKNOWN, unknown);
+            say(context, cluster, said, None).await?;
+            return Err(error);
+        }
+        context.refused(tenant, cloud, &cluster.spec.location);
         let mut said = Vec::new();
         if cloud.class() == Class::Auth {
             said.push(Said::not(CREDENTIALS_VALID, reason, message.clone()));
@@ -351,6 +385,29 @@ async fn failed(
         }
     }
     Err(error)
+}
+
+/// That the customer has no such location, if that is why a call for a new cluster was refused.
+async fn unknown_location(
+    tenant: &Tenant,
+    cluster: &VCOCluster,
+    error: &vco::Error,
+) -> Option<String> {
+    // Lists of all locations leave such a one out.
+    let fits = matches!(error.status(), Some(403 | 404)) || error.kind() == Kind::Incomplete;
+    if status::provisioned(cluster) || !fits {
+        return None;
+    }
+    let at = &cluster.spec.location;
+    let known = tenant.customer.locations().await.ok()?;
+    let known: Vec<_> = known.iter().map(Location::as_str).collect();
+    (!known.contains(&at.as_str())).then(|| {
+        format!(
+            "customer {} has no location {at}; it has {}",
+            tenant.customer.id(),
+            known.join(", ")
+        )
+    })
 }
 
 async fn say(

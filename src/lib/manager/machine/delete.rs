@@ -4,6 +4,7 @@
 //! no other object has to be there. It is released only when the cloud has shown that nothing is
 //! left (contract, 12.1).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
@@ -14,12 +15,14 @@ use crate::api::VCOMachine;
 use crate::api::condition::{
     CLOUD_UNREACHABLE, DELETING, DELETION_BLOCKED, DELETION_RUNS, INTERNAL_ERROR, READY, Said,
 };
-use crate::api::contract::{is_abandoned, label};
+use crate::api::contract::{annotation, is_abandoned, label};
 use crate::api::names::{
-    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, MACHINE_FINALIZER, SITE_ANNOTATION,
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, CUSTOMER_ANNOTATION, MACHINE_FINALIZER,
+    SITE_ANNOTATION,
 };
 use crate::fault::{Class, Fault as _};
 use crate::manager::apply;
+use crate::manager::cluster::id_of;
 use crate::manager::context::Context;
 use crate::manager::error::{Error, found};
 use crate::manager::mark::ClusterId;
@@ -48,7 +51,14 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
         // Nothing is made before the machine is claimed, and the claim says where.
         return release(context, vco).await;
     };
-    let tenant = match tenant(context, around, &site).await {
+    if let Some(other) = around.network.as_deref().and_then(id_of).filter(|id| *id != cluster) {
+        // By another's id its VM would be found in no list, and let go while it runs.
+        let message = format!(
+            "the annotation {SITE_ANNOTATION} names cluster {cluster}, and the VCOCluster is {other}"
+        );
+        return blocked(context, vco, Some(&site), INTERNAL_ERROR, message).await;
+    }
+    let tenant = match super::tenant(context, around, &site).await {
         Ok(tenant) => tenant,
         Err(NoTenant::Failed(error)) => return Err(error),
         Err(NoTenant::Said { reason, message }) => {
@@ -61,7 +71,7 @@ pub async fn delete(context: &Context, around: &Around) -> Result<Course, Error>
     }
     match take_down(context, &tenant, around, &site, &cluster).await {
         Err(Error::Cloud(error)) => {
-            context.refused(&tenant, &error);
+            context.refused(&tenant, &error, site.location.as_str());
             let (reason, message) = (words::reason(&error), words::of(&error));
             if error.class() == Class::Auth || is_abandoned(&vco.metadata) {
                 return blocked(context, vco, Some(&site), reason, message).await;
@@ -87,7 +97,7 @@ async fn take_down(
     cluster: &ClusterId,
 ) -> Result<Course, Error> {
     let vco = &*around.vco;
-    let vms = context.survey.vms(tenant, &site.cloudspace_id, Duration::ZERO).await?;
+    let vms = vms(context, tenant, around, site).await?;
     for vm in vms.iter().filter(|vm| is_candidate(vco, site, vm)) {
         // A list that runs behind shows what is gone.
         let Some(detail) = found(tenant.customer.vm(&site.cloudspace_id, vm.id).await)? else {
@@ -121,14 +131,25 @@ async fn take_down(
     release(context, vco).await
 }
 
-async fn tenant(
+/// The VMs of the machine's cloudspace; none if that is gone, which counts only if the customer is
+/// known to be the one who had it.
+async fn vms(
     context: &Context,
+    tenant: &Tenant,
     around: &Around,
     site: &Site,
-) -> Result<std::sync::Arc<Tenant>, NoTenant> {
-    let namespace = around.vco.namespace().unwrap_or_default();
-    let api = context.api(&namespace);
-    context.tenants.named(&api, &namespace, &site.secret, site.customer_id.as_deref()).await
+) -> Result<Arc<Vec<Vm>>, Error> {
+    let network = around.network.as_deref().map(|network| &network.metadata);
+    let is_known = network.is_some_and(|meta| annotation(meta, CUSTOMER_ANNOTATION).is_some());
+    match context.survey.vms(tenant, &site.cloudspace_id, Duration::ZERO).await {
+        Err(error) if error.class() == Class::NotFound && is_known => {
+            match found(tenant.customer.cloudspace(&site.cloudspace_id).await)? {
+                None => Ok(Arc::default()),
+                Some(_) => Err(error.into()),
+            }
+        }
+        vms => Ok(vms?),
+    }
 }
 
 fn named_by_id(vco: &VCOMachine, site: &Site, vm: &Vm) -> bool {

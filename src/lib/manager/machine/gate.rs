@@ -12,11 +12,11 @@ use crate::api::condition::{
 };
 use crate::api::contract::{self, Cluster, Machine, annotation};
 use crate::api::names::{
-    CLUSTER_ID_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, MACHINE_FINALIZER, PAUSED_ANNOTATION,
-    SITE_ANNOTATION,
+    DELETE_FOR_MOVE_ANNOTATION, MACHINE_FINALIZER, PAUSED_ANNOTATION, SITE_ANNOTATION,
 };
 use crate::api::{VCOCluster, VCOMachine};
 use crate::id::{CloudspaceId, Location, VmId};
+use crate::manager::cluster::id_of;
 use crate::manager::mark::ClusterId;
 
 /// The machine and what belongs to it.
@@ -163,7 +163,7 @@ pub fn paused<K: kube::Resource<DynamicType = ()>>(
 pub fn site(network: &VCOCluster) -> Option<Site> {
     let spec = &network.spec;
     Some(Site {
-        cluster_id: annotation(&network.metadata, CLUSTER_ID_ANNOTATION)?.to_owned(),
+        cluster_id: id_of(network)?.to_string(),
         cloudspace_id: spec.cloudspace_id.as_deref()?.parse().ok()?,
         location: spec.location.parse().ok()?,
         secret: spec.credential_secret_ref.name.clone(),

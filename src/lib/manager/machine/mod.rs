@@ -26,6 +26,7 @@ pub use self::status::{keep, sorted};
 
 use self::gate::{Around, Gate, Site};
 use self::plan::{Found, Plan};
+use super::cluster::other_customer;
 use super::context::Context;
 use super::controller::Controller;
 use super::error::{Error, class_of};
@@ -35,7 +36,7 @@ use super::step::Step;
 use super::tenant::{NoTenant, Tenant};
 use super::{apply, words};
 use crate::api::VCOMachine;
-use crate::api::condition::Said;
+use crate::api::condition::{CUSTOMER_CHANGED, Said};
 use crate::api::contract::{annotation, core_owner, label};
 use crate::api::machine::VCOMachineStatus;
 use crate::api::names::{CLUSTER_NAME_LABEL, MACHINE_FINALIZER, SITE_ANNOTATION};
@@ -117,10 +118,7 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
         context.vco_machines.wrote(claimed);
         return Ok(Step::Changed);
     }
-    let namespace = vco.namespace().unwrap_or_default();
-    let secrets = context.api(&namespace);
-    let customer = site.customer_id.as_deref();
-    let tenant = match context.tenants.named(&secrets, &namespace, &site.secret, customer).await {
+    let tenant = match tenant(context, around, site).await {
         Ok(tenant) => tenant,
         Err(NoTenant::Failed(error)) => return Err(error),
         Err(NoTenant::Said { reason, message }) => {
@@ -156,6 +154,17 @@ async fn go(context: &Context, around: &Around, site: &Site) -> Result<Step, Err
     }
 }
 
+/// Whoever may look after the machine, and is the one for whom its cluster was made.
+async fn tenant(context: &Context, around: &Around, site: &Site) -> Result<Arc<Tenant>, NoTenant> {
+    let namespace = around.vco.namespace().unwrap_or_default();
+    let (api, customer) = (context.api(&namespace), site.customer_id.as_deref());
+    let tenant = context.tenants.named(&api, &namespace, &site.secret, customer).await?;
+    match around.network.as_deref().and_then(|network| other_customer(network, &tenant)) {
+        Some(message) => Err(NoTenant::Said { reason: CUSTOMER_CHANGED, message }),
+        None => Ok(tenant),
+    }
+}
+
 /// Says why a machine does not get on, if it has not run yet, and hands the error on.
 async fn failed(
     context: &Context,
@@ -165,7 +174,7 @@ async fn failed(
     error: Error,
 ) -> Result<Step, Error> {
     if let Error::Cloud(cloud) = &error {
-        context.refused(tenant, cloud);
+        context.refused(tenant, cloud, site.location.as_str());
         let said = status::trouble(&around.vco, words::reason(cloud), &words::of(cloud));
         say(context, around, site, &Found::None, said).await?;
     }

@@ -273,16 +273,15 @@ async fn userdata(
         let message = format!("there is no secret {namespace}/{name}");
         return Ok(Err((WAITING_FOR_BOOTSTRAP_DATA, message)));
     };
-    let text = |key: &str| {
-        let data = secret.data.as_ref()?.get(key)?;
-        std::str::from_utf8(&data.0).ok().map(str::to_owned)
-    };
-    let Some(value) = text("value") else {
-        let message = format!("the secret {namespace}/{name} has no text under the key \"value\"");
+    let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
+    let Some(value) = data("value") else {
+        let message = format!("the secret {namespace}/{name} has no key \"value\"");
         return Ok(Err((BOOTSTRAP_DATA_UNUSABLE, message)));
     };
+    let format = data("format").map(String::from_utf8_lossy);
     let hostname = around.vco.name_any();
     let guest = Guest { local_hostname: hostname.clone(), instance_id: hostname };
-    let made = cloud_init::userdata(&value, text("format").as_deref(), &guest);
+    let made = cloud_init::text(value)
+        .and_then(|value| cloud_init::userdata(value, format.as_deref(), &guest));
     Ok(made.map_err(|unusable| (BOOTSTRAP_DATA_UNUSABLE, unusable.to_string())))
 }
