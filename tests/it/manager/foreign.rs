@@ -89,6 +89,37 @@ async fn a_vm_whose_mark_somebody_took_away_is_left_alone_and_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_machine_whose_site_names_another_cluster_is_held_with_its_vm() {
+    let stage = Stage::new("manager-other-site", World::small()).await;
+    let vm = stage.small(json!({})).await;
+    let (space, key) = (stage.space("c").await, "vco.infrastructure.cluster.x-k8s.io/site");
+    let machine = stage.get("VCOMachine", "c-1").await;
+    let site = machine["metadata"]["annotations"][key].as_str().unwrap().to_owned();
+    let mut other: Value = serde_json::from_str(&site).unwrap();
+    other["clusterId"] = json!("0123456789abcdef");
+    stage.annotate("VCOMachine", "c-1", key, json!(other.to_string())).await;
+    stage.delete("VCOMachine", "c-1").await;
+    let what = ("Deleting", "True", "DeletionBlocked");
+    let said = stage.until_said("VCOMachine", "c-1", what).await;
+    assert!(said["status"]["conditions"].to_string().contains("names cluster 0123456789abcdef"));
+    assert!(stage.sim.world(|world| world.cloudspace(&space).unwrap().vm(vm).is_some()));
+    stage.annotate("VCOMachine", "c-1", key, json!(site)).await;
+    stage.all_gone("c", &["c-1"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloudspace_that_is_gone_does_not_hold_its_machines() {
+    let stage = Stage::new("manager-space-gone", World::small()).await;
+    let vm = stage.small(json!({})).await;
+    let space = stage.space("c").await;
+    stage.sim.world(|world| {
+        world.cloudspaces.retain(|one| one.cloudspace_id != space);
+        world.site(AT).disks.retain(|one| one.vm_id != vm);
+    });
+    stage.all_gone("c", &["c-1"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn clusters_of_one_name_never_meet() {
     let mut one = Stage::new("manager-one-name", World::small()).await;
     let mut other = one.beside();

@@ -173,7 +173,8 @@ fn copied_from(original: &VCOCluster) -> String {
 fn without_id() -> String {
     format!(
         "spec.cloudspaceId is set and the annotation {CLUSTER_ID_ANNOTATION} is missing, spoilt or \
-         another one than in status.network.cloudspaceName: restore it, or use spec.cloudspace.adopt for a cloudspace that was there before"
+         another one than in status.network.cloudspaceName: restore it, or use \
+         spec.cloudspace.adopt for a cloudspace that was there before"
     )
 }
 

@@ -233,3 +233,37 @@ fn domains_and_provisioned_are_never_taken_away() {
     assert_eq!(of(&after, READY), of(&first, READY));
     assert_eq!(status::status(&known, Vec::new(), None, now(9)), first);
 }
+
+#[test]
+fn an_id_that_was_changed_is_none_and_one_that_is_missing_is_known_by_the_name() {
+    let (own, other) = ("0123456789abcdef", "fedcba9876543210");
+    for (annotated, named, adopted, id) in [
+        (Some(own), None, false, Some(own)),
+        (Some(own), Some(own), false, Some(own)),
+        (None, Some(own), false, Some(own)),
+        (Some("XYZ"), Some(own), false, Some(own)),
+        (Some(other), Some(own), false, None),
+        // A cloudspace that was adopted may bear another cluster's id.
+        (Some(own), Some(other), true, Some(own)),
+        (None, Some(other), true, None),
+    ] {
+        let mut object = serde_json::json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "VCOCluster",
+            "metadata": {"name": "c", "namespace": "n", "annotations": {}},
+            "spec": {"location": "be-1", "credentialSecretRef": {"name": "s"}},
+        });
+        if let Some(annotated) = annotated {
+            object["metadata"]["annotations"][super::CLUSTER_ID_ANNOTATION] = annotated.into();
+        }
+        if adopted {
+            object["spec"]["cloudspace"] = serde_json::json!({"adopt": {"id": "x"}});
+        }
+        if let Some(named) = named {
+            let name = format!("capvco-{named}-c");
+            object["status"] = serde_json::json!({"network": {"cloudspaceName": name}});
+        }
+        let cluster: super::VCOCluster = serde_json::from_value(object).unwrap();
+        let found = super::id_of(&cluster).map(|id| id.to_string());
+        assert_eq!(found.as_deref(), id, "{annotated:?} {named:?} {adopted}");
+    }
+}
